@@ -16,8 +16,27 @@ const storage = {
   setItem: (name, value) => items.set(name, value),
   removeItem: (name) => items.delete(name),
 };
-const context = vm.createContext({ window: { localStorage: storage, sessionStorage: storage }, crypto, performance });
-for (const name of ["vendor/marked.min.js", "script/dom.js", "script/markdown.js", "script/versions.js", "script/store.js", "script/client.js", "script/params.js", "script/greeting.js", "script/answer.js", "script/engine.js"]) {
+// Elements as far as colours need them.
+class FakeElement {
+  constructor(tag) {
+    Object.assign(this, { tag, children: [] });
+  }
+  append(...children) {
+    this.children.push(...children);
+  }
+  cloneNode() {
+    return this;
+  }
+  get textContent() {
+    return this.children.map((child) => child.textContent ?? child).join("");
+  }
+}
+const document = { createElement: (tag) => new FakeElement(tag), compatMode: "CSS1Compat" };
+const window = { localStorage: storage, sessionStorage: storage };
+const context = vm.createContext({ window, document, crypto, performance });
+const VENDORED = ["marked.min", "prism.min", "katex.min"].map((name) => `vendor/${name}.js`);
+const OWN = ["dom", "syntax", "formula", "markdown", "versions", "pictures", "store", "client", "params", "greeting", "answer", "engine"];
+for (const name of [...VENDORED, ...OWN.map((name) => `script/${name}.js`)]) {
   vm.runInContext(fs.readFileSync(path.join(folder, name), "utf8"), context, { filename: name });
 }
 const get = (name) => vm.runInContext(name, context);
@@ -97,13 +116,13 @@ lamina:kv_cache_usage_perc{model_name="b"} 0.75
       assert.throws(() => read(kind, text, more), /must be/);
     }
   },
-  "conversations are kept, found and checked"() {
+  async "conversations are kept, found and checked"() {
     const Store = get("Store");
     const first = Store.fresh();
     first.messages.push({ role: "user", content: "hello", probabilities: [1] });
     Store.save(first);
     assert.deepEqual(plain(Store.all()[0].messages), [{ role: "user", content: "hello", reasoning: "" }]);
-    assert.equal(Store.read(Store.write())[0].id, first.id);
+    assert.equal(Store.read(await Store.write())[0].id, first.id);
     for (const broken of ["", "1", "{}", '{"messages": [{"role": "robot", "content": ""}]}', '[{"messages": [{}]}]']) {
       assert.throws(() => Store.read(broken), /no conversations/);
     }
@@ -116,7 +135,96 @@ lamina:kv_cache_usage_perc{model_name="b"} 0.75
     const body = plain(get("requestFor")(conversation, messages, "tiny"));
     assert.deepEqual(Object.keys(body).sort(), ["messages", "model", "stream", "stream_options", "top_k"]);
     assert.deepEqual(body.messages[0], { role: "user", content: "hi" });
-    assert.equal(body.messages[1].content[0].image_url.url, "data:x");
+    assert.deepEqual(body.messages[1], { role: "user", content: "see" }, "a picture that is gone is left out");
+    const url = "data:image/png;base64,QUJD";
+    messages[1].images = [get("Pictures").keep(url)];
+    const seen = plain(get("requestFor")(conversation, messages, "tiny")).messages[1].content;
+    assert.deepEqual(seen, [{ type: "image_url", image_url: { url } }, { type: "text", text: "see" }]);
+  },
+  async "pictures are kept once and go with their conversations"() {
+    const { Store, Pictures } = { Store: get("Store"), Pictures: get("Pictures") };
+    const url = (text) => `data:image/png;base64,${Buffer.from(text).toString("base64")}`;
+    const hashes = ["a", "b", "ab", "a".repeat(5000), "a".repeat(4999) + "b"].map((text) => Pictures.hashOf(url(text)));
+    assert.equal(new Set(hashes).size, hashes.length);
+    const message = { role: "user", content: "", images: [url("a"), url("b"), url("a"), "https://example.org/p.png", 7] };
+    const [read] = Store.read(JSON.stringify({ messages: [message] }));
+    assert.deepEqual(plain(read.messages[0].images), [hashes[0], hashes[1], hashes[0]]);
+    Store.save(read);
+    const file = JSON.parse(await Store.write());
+    assert.deepEqual(file.pictures, { [hashes[0]]: url("a"), [hashes[1]]: url("b") });
+    assert.deepEqual(plain(Store.read(JSON.stringify(file))[0].messages), plain(read.messages));
+    assert.ok(!storage.getItem(`lamina.conversation.${read.id}`).includes("base64"), "conversations name them only");
+    Store.remove(read);
+    for (const wrong of ["data:text/html;base64,QQ==", "javascript:1", "data:image/svg+xml,<svg/>", null]) {
+      assert.ok(!Pictures.isPicture(wrong));
+    }
+  },
+  "pictures become smaller only above a limit"() {
+    const { sidesWithin } = get("Pictures");
+    const limits = { pixels: 1e6, side: 2000 };
+    assert.deepEqual(plain(sidesWithin(1000, 1000, limits)), [1000, 1000]);
+    assert.deepEqual(plain(sidesWithin(2000, 500, limits)), [2000, 500]);
+    assert.deepEqual(plain(sidesWithin(4000, 100, limits)), [2000, 50]);
+    assert.deepEqual(plain(sidesWithin(40000, 1, limits)), [2000, 1]);
+    for (let i = 0; i < 1000; i++) {
+      const [width, height] = [1 + ((i * 7919) % 9000), 1 + ((i * 104729) % 9000)];
+      const [w, h] = sidesWithin(width, height, limits);
+      assert.ok(w * h <= limits.pixels && w <= 2000 && h <= 2000 && w >= 1 && h >= 1, `${width} x ${height}`);
+    }
+  },
+  "formulas are found, and money is none"() {
+    const walk = (tokens) => tokens.flatMap((t) => (t.display === undefined ? walk([...(t.tokens ?? []), ...(t.items ?? [])]) : [[t.text, t.display]]));
+    const formulas = (text) => plain(walk(get("marked").lexer(text, get("marked").defaults)));
+    const inline = (text) => [[text, false]];
+    const shown = (text) => [[text, true]];
+    const cases = [
+      ["so $x^2$ is", inline("x^2")],
+      ["so \\(a_1*b*c_2\\) is", inline("a_1*b*c_2")],
+      ["it costs $5 and $10, or $3-$4", []],
+      ["US$5 or $ 3 $", []],
+      ["`$x$` and \\$y$", []],
+      ["$a \\$ b$", inline("a \\$ b")],
+      ["- one $$x$$\n- two", shown("x")],
+      ["before\n$$\na\n\nb\n$$\nafter", shown("a\n\nb")],
+      ["\\[ \\frac{1}{2} \\]", shown("\\frac{1}{2}")],
+      ["text\n\\begin{align*}a&=b\\\\c&=d\\end{align*}\nmore", shown("\\begin{align*}a&=b\\\\c&=d\\end{align*}")],
+      ["open $$ x", []],
+      ["```\n$$x$$\n```", []],
+      ["$$ $$ and \\( \\)", []],
+    ];
+    for (const [text, wanted] of cases) assert.deepEqual(formulas(text), wanted, text);
+  },
+  "no text takes long to search for formulas"() {
+    const { marked } = { marked: get("marked") };
+    const start = process.cpuUsage().user;
+    for (const part of ["$", "$a", "\\(", "\\[x", "$$x\n", "a $x\n\n", "\\begin{align}\n"]) {
+      marked.lexer(part.repeat(20000 / part.length), marked.defaults);
+    }
+    const seconds = (process.cpuUsage().user - start) / 1e6;
+    assert.ok(seconds < 10, `${seconds} s`);
+  },
+  "code keeps its text and is coloured seldom while it grows"() {
+    const { Syntax, Prism } = { Syntax: get("Syntax"), Prism: get("Prism") };
+    const text = (nodes) => nodes.map((node) => node.textContent ?? node).join("");
+    const codes = ["fn main() { let x = \"</script>\"; } // é", "<script>alert('</script>')</script>", "{\"a\": [1, null]}", "((((((", ""];
+    for (const code of codes) {
+      for (const language of ["rust", "html", "c++", "tsx", "json", "", "no language", "__proto__", "constructor", "extend", "DFS"]) {
+        assert.equal(text(Syntax.nodes(code, language)), code, language);
+      }
+    }
+    const classes = (language) => Syntax.nodes(codes[0], language).map((node) => node.className).filter(Boolean);
+    assert.deepEqual(plain(classes("rs")), ["code-keyword", "code-name", "code-keyword", "code-string", "code-comment"]);
+    assert.deepEqual(plain(classes("no language")), []);
+    const own = Prism.tokenize;
+    let calls = 0;
+    Prism.tokenize = (...given) => {
+      calls += 1;
+      return own(...given);
+    };
+    const long = "let value = compute(1, 'two');\n".repeat(300);
+    for (let end = 1; end <= long.length; end += 3) assert.equal(text(Syntax.growing(long.slice(0, end), "js")), long.slice(0, end));
+    Prism.tokenize = own;
+    assert.ok(calls > 5 && calls < 50, `${calls} times`);
   },
   "chunks add up to a message"() {
     const message = { content: "", reasoning: "" };
@@ -135,7 +243,14 @@ lamina:kv_cache_usage_perc{model_name="b"} 0.75
   },
 };
 
-for (const [name, test] of Object.entries(tests)) {
-  test();
-  console.log(`ok: ${name}`);
+async function run() {
+  for (const [name, test] of Object.entries(tests)) {
+    await test();
+    console.log(`ok: ${name}`);
+  }
 }
+
+run().catch((error) => {
+  console.error(error);
+  process.exitCode = 1;
+});

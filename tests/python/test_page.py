@@ -43,6 +43,58 @@ HOSTILE = """# A title
 """
 
 
+COLOURED = """Some code:
+
+```rust
+// Says hello.
+fn main() { let name = "</script><script>window.broken = true</script>"; println!("{name} {}", 1.5e3); }
+```
+
+```python
+@cached
+def f(x: int = 3) -> str:
+    # A comment with "quotes" and <b>tags</b>.
+    text = 'single \\n'
+    return f"{x!r}" if x else None
+```
+
+```no-such-language
+plain <b>text</b>
+```
+
+1. In a list:
+   ```json
+   {"a": [1, true, null]}
+   ```
+"""
+MATH = r"""The root of \(x^2 = 2\) is $\sqrt{2}$; it costs $5 and $10.
+
+$$\int_0^\infty e^{-x^2}\,dx = \frac{\sqrt{\pi}}{2} \quad \forall x \in \mathbb{R}, \mathbf{v} \in \mathcal{L}$$
+
+\[
+\begin{pmatrix} a & b \\ c & d \end{pmatrix} \begin{cases} 1 & x > 0 \\ 0 & \text{else} \end{cases}
+\]
+
+\begin{align} a &= b + c \\ &= d \end{align}
+
+Wrong: $\frac{1}$ and $\text{</script><script>window.broken = true</script><img src=x onerror="window.broken = true">}$
+and \(\href{javascript:window.broken=true}{x}\) and \(\htmlStyle{color: red}{x}\) and $\boxed{E = mc^2}$.
+"""
+# What a page that is asked for a model with eyes would send; and a picture of so many pixels a side.
+RECORD = """(() => { const own = window.fetch; window.bodies = []; window.fetch = (url, options) => {
+    if (options?.method === "POST" && options.body) window.bodies.push(JSON.parse(options.body));
+    return own(url, options);
+}; Attachments.offer(true); })()"""
+PICTURE = """(async (side, type = "image/png") => {
+    const canvas = el("canvas", { width: side, height: side });
+    canvas.getContext("2d").fillRect(0, 0, side / 2, side);
+    const blob = await new Promise((done) => canvas.toBlob(done, type));
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([blob], "picture.png", { type }));
+    return transfer;
+})"""
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     program = find()
@@ -193,6 +245,121 @@ def test_hostile_markdown_is_text(page, server):
     assert page.run("document.querySelector('td code').textContent") == "x < y"
     assert page.run("document.querySelector('details.reasoning').open") is False
     page.picture(PICTURES / "markdown.png")
+
+
+def test_code_has_colours_and_stays_text(page, server):
+    store(page, server, {"messages": [{"role": "user", "content": "code"}, {"role": "assistant", "content": COLOURED}]})
+    page.wait("document.querySelectorAll('.code').length === 4")
+    code = page.run("[...document.querySelectorAll('.code code')].map(c => c.textContent)")
+    assert code == [COLOURED.split("```")[i].split("\n", 1)[1].rstrip("\n") for i in (1, 3, 5)] + ['{"a": [1, true, null]}']
+    spans = "[...document.querySelectorAll('.code')].map(c => new Set([...c.querySelectorAll('span[class^=code-]')].map(s => s.className)).size)"
+    counts = page.run(spans)
+    assert counts[0] >= 4 and counts[1] >= 4 and counts[2] == 0 and counts[3] >= 2, counts
+    assert page.run("window.broken") is None and page.run("document.querySelectorAll('article script').length") == 0
+    page.picture(PICTURES / "code.png")
+    page.colours("dark")
+    page.picture(PICTURES / "code-dark.png")
+    page.size(390, 844)
+    assert page.run("document.documentElement.scrollWidth") == 390
+    page.picture(PICTURES / "code-narrow-dark.png")
+    page.colours("light")
+
+
+def test_code_is_coloured_while_it_is_written(page, server):
+    store(page, server, {"messages": [{"role": "assistant", "content": ""}]})
+    page.wait("document.querySelectorAll('article').length === 1")
+    draw = """((end, open) => { const text = %s; const node = document.querySelector('article > .markdown');
+        Markdown.render(node, end === undefined ? text : text.slice(0, end), open);
+        return [...node.querySelectorAll('code')].map(c => c.textContent).join('|'); })""" % json.dumps(COLOURED)
+    whole = page.run(f"{draw}(undefined, false)")
+    calls = "(() => { const own = Prism.tokenize; window.calls = 0; Prism.tokenize = (...g) => { window.calls++; return own(...g); }; })()"
+    page.run(calls)
+    page.run(f"for (let end = 1; end < {len(COLOURED)}; end++) {draw}(end, true)")
+    assert page.run(f"{draw}(undefined, true)") == whole
+    assert page.run("window.calls") < 60, "a token does not colour everything anew"
+    assert page.run(f"{draw}(undefined, false)") == whole
+    assert page.run("document.querySelectorAll('.code:last-of-type span[class^=code-]').length") > 0
+
+
+def test_formulas_are_drawn_and_run_nothing(page, server):
+    store(page, server, {"messages": [{"role": "user", "content": "math"}, {"role": "assistant", "content": MATH}]})
+    page.wait("document.querySelectorAll('article math').length >= 6")
+    assert page.run("document.querySelectorAll('article math[display=block]').length") == 3
+    assert page.run("[...document.querySelectorAll('article math mi')].some(n => n.textContent === 'ℝ')")
+    assert "it costs $5 and $10." in page.run("document.querySelector('article.assistant p').textContent")
+    wrong = page.run("[...document.querySelectorAll('article .formula-error')].map(n => n.textContent)")
+    assert wrong == [r"$\frac{1}$"]
+    assert page.run("window.broken") is None
+    assert page.run("document.querySelectorAll('article script, article img, article math a[href], article [onerror]').length") == 0
+    assert page.run("[...document.querySelectorAll('article mtext')].some(n => n.textContent.includes('</script>'))")
+    sides = page.run("[...document.querySelectorAll('article mtable')].at(-1).querySelectorAll('mtd')[0].style.textAlign")
+    assert sides == "right"
+    page.picture(PICTURES / "math.png")
+    page.colours("dark")
+    page.size(390, 844)
+    assert page.run("document.documentElement.scrollWidth") == 390
+    page.picture(PICTURES / "math-narrow-dark.png")
+    page.colours("light")
+
+
+def test_pictures_are_pasted_dropped_sent_and_kept(page):
+    assert page.run("document.querySelector('#attach').hidden"), "this model takes text only"
+    page.run(f"{PICTURE}(8).then(t => document.dispatchEvent(new DragEvent('drop', {{dataTransfer: t, cancelable: true}})))")
+    page.wait("document.querySelector('#notice').textContent === 'This model takes text only.'")
+    page.run(RECORD)
+    assert not page.run("document.querySelector('#attach').hidden")
+    page.run(f"{PICTURE}(8).then(t => byId('text').dispatchEvent(new ClipboardEvent('paste', {{clipboardData: t, cancelable: true}})))")
+    page.wait("document.querySelectorAll('#pictures img').length === 1")
+    page.run(f"{PICTURE}(9).then(t => document.dispatchEvent(new DragEvent('drop', {{dataTransfer: t, cancelable: true}})))")
+    page.wait("document.querySelectorAll('#pictures img').length === 2")
+    page.run(f"{PICTURE}(300).then(t => {{ const f = byId('attach-file'); f.files = t.files; f.dispatchEvent(new Event('change')); }})")
+    page.wait("document.querySelectorAll('#pictures img').length === 3")
+    page.picture(PICTURES / "attached.png")
+    page.run("document.querySelectorAll('#pictures button')[1].click()")
+    page.run("document.querySelector('#text').focus()")
+    page.type("What is it?")
+    page.press("Enter")
+    page.wait("window.bodies.length === 1 && !Chat.running")
+    parts = page.run("window.bodies[0].messages[0].content")
+    assert [part["type"] for part in parts] == ["image_url", "image_url", "text"]
+    assert all(part["image_url"]["url"].startswith("data:image/png;base64,") for part in parts[:2])
+    assert page.run("document.querySelectorAll('#pictures img').length") == 0
+    assert page.run("document.querySelectorAll('article.user .pictures img').length") == 2
+    page.picture(PICTURES / "pictures.png")
+    # Edited and answered again, the pictures stay; stored conversations name them by hash.
+    page.run(button("Edit", "article.user") + ".click()")
+    page.run("document.activeElement.select()")
+    page.type("And now?")
+    page.press("Enter")
+    page.wait("window.bodies.length === 2 && !Chat.running")
+    page.run(button("Regenerate") + ".click()")
+    page.wait("window.bodies.length === 3 && !Chat.running")
+    again = page.run("window.bodies.slice(1).map(body => body.messages[0].content)")
+    assert again == [[*parts[:2], {"type": "text", "text": "And now?"}]] * 2
+    assert "base64" not in page.run("JSON.stringify(localStorage)")
+    page.reload()
+    page.wait("document.querySelectorAll('article.user .pictures img').length === 2")
+    assert page.complaints and all("400 (Bad Request)" in text for text in page.complaints), "it takes text only"
+    page.complaints.clear()
+    file = json.loads(page.run("Store.write()"))
+    assert sorted(file["pictures"].values()) == sorted(part["image_url"]["url"] for part in parts[:2])
+    page.run("document.querySelector('article.user .pictures button').click()")
+    assert page.run("document.querySelector('article.user .pictures button').getAttribute('aria-pressed')") == "true"
+
+
+def test_pictures_are_made_smaller_only_above_the_servers_limit(page):
+    page.run(RECORD)
+    for limit, side, kind in [("pixels: 64e6", 64, "png"), ("pixels: 1024", 32, "jpeg"), ("pixels: 64e6, bytes: 200", 0, "jpeg")]:
+        page.run(f"Pictures.learn({{ {limit} }})")
+        page.run(f"{PICTURE}(64).then(t => document.dispatchEvent(new DragEvent('drop', {{dataTransfer: t, cancelable: true}})))")
+        page.wait("document.querySelectorAll('#pictures img').length === 1 && document.querySelector('#pictures img').complete")
+        url, width = page.run("(i => [i.src, i.naturalWidth])(document.querySelector('#pictures img'))")
+        assert url.startswith(f"data:image/{kind};base64,")
+        assert width == side if side else width < 64
+        page.run("document.querySelector('#pictures button').click()")
+    page.run("const t = new DataTransfer(); t.items.add(new File(['no picture'], 'no.png', { type: 'image/png' }));"
+             "document.dispatchEvent(new DragEvent('drop', { dataTransfer: t, cancelable: true }))")
+    page.wait("document.querySelector('#notice').textContent.startsWith('no.png: this is no picture')")
 
 
 def test_probabilities_are_shown_on_demand(page):

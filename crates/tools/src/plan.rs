@@ -276,16 +276,22 @@ pub fn plan_json(forecast: &Forecast) -> Value {
             "prefill": forecast.prefill.iter().map(speed).collect::<Vec<_>>(),
             "jobs": forecast.jobs.iter().map(job).collect::<Vec<_>>(),
         },
-        "hardware": {
-            "ram_gb_s": forecast.ram_rate / 1e9,
-            "age_s": forecast.measured.map(|quality| quality.age()),
-            "cpu_share": forecast.measured.and_then(|quality| quality.cpu_share),
-            "ram_from": forecast.measured.map(|quality| match quality.read {
-                ReadSource::Memory => "memory",
-                ReadSource::Caches(_) => "caches",
-            }),
-            "kept": forecast.measured.map(|quality| quality.kept),
-        },
+        "hardware": hardware_json(forecast),
         "advice": forecast.advice.iter().map(advice).collect::<Vec<_>>(),
+    })
+}
+
+/// What speeds were measured, and how.
+fn hardware_json(forecast: &Forecast) -> Value {
+    let measured = forecast.measured;
+    json!({
+        "ram_gb_s": forecast.ram_rate / 1e9,
+        "age_s": measured.map(|quality| quality.age()),
+        "cpu_share": measured.and_then(|quality| quality.cpu_share),
+        "ram_from": measured.map(|quality| match quality.read {
+            ReadSource::Memory => "memory",
+            ReadSource::Caches(_) => "caches",
+        }),
+        "kept": measured.map(|quality| quality.kept),
     })
 }

@@ -17,8 +17,9 @@ function requestFor(conversation, messages, model) {
 
 // A message as the API takes it.
 function sent({ role, content, images }) {
-  if (!images?.length) return { role, content };
-  const pictures = images.map((url) => ({ type: "image_url", image_url: { url } }));
+  const urls = (images ?? []).map(Pictures.urlOf).filter(Boolean);
+  if (!urls.length) return { role, content };
+  const pictures = urls.map((url) => ({ type: "image_url", image_url: { url } }));
   return { role, content: [...pictures, { type: "text", text: content }] };
 }
 

@@ -3,7 +3,6 @@
 const App = (() => {
   const THEMES = ["auto", "light", "dark"];
   let models = [];
-  let vision = false;
 
   // ---- models
 
@@ -70,8 +69,8 @@ const App = (() => {
     try {
       const props = await Client.get(models.length > 1 ? `/props?model=${encodeURIComponent(name)}` : "/props");
       Params.learn(props);
-      vision = Boolean(props.modalities?.vision);
-      byId("attach").hidden = !vision;
+      Pictures.learn(props.image_limits);
+      Attachments.offer(Boolean(props.modalities?.vision));
       drawParameters();
       Engine.look();
     } catch (error) {
@@ -117,8 +116,8 @@ const App = (() => {
     else listConversations();
   }
 
-  function exportConversations() {
-    const url = URL.createObjectURL(new Blob([Store.write()], { type: "application/json" }));
+  async function exportConversations() {
+    const url = URL.createObjectURL(new Blob([await Store.write()], { type: "application/json" }));
     const link = el("a", { href: url, download: "lamina-conversations.json" });
     link.click();
     setTimeout(() => URL.revokeObjectURL(url), 10000);
@@ -169,18 +168,6 @@ const App = (() => {
     byId("menu").setAttribute("aria-expanded", String(open));
   }
 
-  async function attachPictures(files) {
-    const read = (file) =>
-      new Promise((done, failed) => {
-        const reader = new FileReader();
-        reader.onload = () => done(reader.result);
-        reader.onerror = () => failed(reader.error);
-        reader.readAsDataURL(file);
-      });
-    Chat.attach([...Chat.pictures, ...(await Promise.all([...files].map(read)))]);
-    byId("text").focus();
-  }
-
   // ---- keys and start
 
   function fitText() {
@@ -216,8 +203,7 @@ const App = (() => {
     click("export", exportConversations);
     click("import", () => byId("import-file").click());
     files("import-file", ([file]) => importConversations(file));
-    click("attach", () => byId("attach-file").click());
-    files("attach-file", attachPictures);
+    Attachments.listen();
     byId("model").addEventListener("change", chooseModel);
     byId("text").addEventListener("input", fitText);
     document.addEventListener("visibilitychange", () => document.hidden || !models.length || Engine.look());
@@ -255,6 +241,7 @@ const App = (() => {
     listenToKeys();
     openConversation(Store.all()[0] ?? Store.fresh());
     await refreshModels();
+    Pictures.sweep(Pictures.of([Chat.conversation, ...Store.all()]));
     if (models.length) await learnProps();
   }
 

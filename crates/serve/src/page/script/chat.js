@@ -4,7 +4,6 @@ const Chat = (() => {
   let conversation = null;
   let views = new Map();
   let running = null;
-  let pictures = [];
 
   const actions = {
     isLast: (message) => conversation.messages.at(-1) === message,
@@ -22,6 +21,15 @@ const Chat = (() => {
     conversation = next;
     redraw();
     byId("log").scrollTop = byId("log").scrollHeight;
+    showPictures(next);
+  }
+
+  // Those that the browser's database has.
+  async function showPictures(shown) {
+    const hashes = Pictures.of([shown]);
+    if (!hashes.length) return;
+    await Pictures.load(hashes);
+    if (conversation === shown) redraw();
   }
 
   function redraw() {
@@ -33,7 +41,7 @@ const Chat = (() => {
 
   function keep(changed = conversation) {
     changed.updated = Date.now();
-    changed.title ||= titleOf(changed.messages[0]?.content);
+    changed.title ||= titleOf(changed.messages[0]?.content) || (Pictures.of([changed]).length ? "Picture" : "");
     try {
       Store.save(changed);
     } catch {
@@ -49,10 +57,10 @@ const Chat = (() => {
 
   function send() {
     const field = byId("text");
-    if (running || (!field.value.trim() && !pictures.length)) return;
-    conversation.messages.push({ role: "user", content: field.value, ...(pictures.length ? { images: pictures } : {}) });
+    if (running || (!field.value.trim() && !Attachments.any)) return;
+    const images = Attachments.take();
+    conversation.messages.push({ role: "user", content: field.value, ...(images.length ? { images } : {}) });
     field.value = "";
-    attach([]);
     App.fitText();
     generate();
   }
@@ -73,7 +81,8 @@ const Chat = (() => {
     setRunning(true);
     Engine.look();
     announce("Answering");
-    const body = requestFor(conversation, messages, App.model);
+    await Pictures.load(Pictures.of([run.conversation]));
+    const body = requestFor(run.conversation, messages, App.model);
     await answer(body, message, control.signal, () => show(run));
     finish(run);
   }
@@ -157,18 +166,6 @@ const Chat = (() => {
     byId("text").focus();
   }
 
-  function attach(urls) {
-    pictures = urls;
-    const item = (src, index) =>
-      el(
-        "li",
-        {},
-        el("img", { src, alt: `Picture ${index + 1}` }),
-        button("Remove", () => attach(pictures.filter((other) => other !== src)), { "aria-label": `Remove picture ${index + 1}` }),
-      );
-    byId("pictures").replaceChildren(...pictures.map(item));
-  }
-
   function atBottom() {
     const log = byId("log");
     return log.scrollHeight - log.scrollTop - log.clientHeight < 80;
@@ -185,15 +182,11 @@ const Chat = (() => {
     send,
     stop,
     keep,
-    attach,
     get conversation() {
       return conversation;
     },
     get running() {
       return running !== null;
-    },
-    get pictures() {
-      return pictures;
     },
   };
 })();

@@ -2,9 +2,13 @@
 // Markdown as DOM nodes. The vendored lexer reads it; the nodes are built here and take text as text, so that markup in
 // an answer is shown and never run.
 const Markdown = (() => {
-  const OPTIONS = { ...marked.getDefaults(), mangle: false };
+  const OPTIONS = { ...marked.defaults, mangle: false };
   const ESCAPED = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'" };
   const SAFE_LINK = /^(https?:\/\/|mailto:)/i;
+  // Characters of a formula that may be wider than a line, which then scrolls by itself.
+  const WIDE = 40;
+  // The token at the end of a text that is still being written.
+  let writing = null;
 
   // The lexer escapes text for markup; nodes need it as it was.
   const unescaped = (text) => text.replace(/&(?:amp|lt|gt|quot|#39);/g, (entity) => ESCAPED[entity]);
@@ -20,6 +24,7 @@ const Markdown = (() => {
     del: wrap("del"),
     codespan: (t) => el("code", {}, unescaped(t.text)),
     br: () => el("br"),
+    formula: (t) => (t.text.length > WIDE ? el("span", { className: "scroll wide" }, Formula.node(t)) : Formula.node(t)),
     link: (t) => link(t.href, inlines(t.tokens), t.title),
     // A picture would be fetched from elsewhere: it is a link until somebody asks for it.
     image: (t) => link(t.href, [unescaped(t.text) || "picture"], t.title),
@@ -35,7 +40,8 @@ const Markdown = (() => {
     heading: (t) => el(`h${Math.min(6, t.depth + 2)}`, {}, ...inlines(t.tokens)),
     blockquote: (t) => el("blockquote", {}, ...blocks(t.tokens)),
     list,
-    code: (t) => code(t.text, t.lang),
+    code,
+    displayed: (t) => el("div", { className: "scroll displayed" }, Formula.node(t)),
     table,
   };
 
@@ -66,11 +72,13 @@ const Markdown = (() => {
     return el("ol", { start: Number(token.start) || (token.start === 0 ? 0 : 1) }, ...items);
   }
 
-  function code(text, language) {
-    const name = (language ?? "").trim().split(/\s/)[0];
+  function code(token) {
+    const { text, lang } = token;
+    const name = (lang ?? "").trim().split(/\s/)[0];
+    const coloured = (token === writing ? Syntax.growing : Syntax.nodes)(text, name);
     const copy = button("Copy", () => copyText(text, copy), { "aria-label": "Copy code" });
     const head = el("div", { className: "code-head" }, el("span", {}, name), copy);
-    return el("div", { className: "code" }, head, el("pre", { tabIndex: 0 }, el("code", {}, text)));
+    return el("div", { className: "code" }, head, el("pre", { tabIndex: 0 }, el("code", {}, ...coloured)));
   }
 
   function table(token) {
@@ -95,18 +103,26 @@ const Markdown = (() => {
     }
   }
 
-  // Shows `text` in `container`. Blocks that did not change since the last call stay, so that a long answer that is
-  // still being written costs one block each time, and a selection in it is kept.
-  function render(container, text) {
+  function lastOf(token) {
+    const inside = token?.items ?? token?.tokens;
+    return inside?.length ? lastOf(inside.at(-1)) : token;
+  }
+
+  // Shows `text` in `container`, the end of which is still `open`. Blocks that did not change since the last call stay, so
+  // that a long answer that is still being written costs one block each time, and a selection in it is kept.
+  function render(container, text, open) {
     const tokens = lex(text);
     const shown = container.shownBlocks ?? [];
+    const isOpen = (token) => open && token === tokens.at(-1);
+    const stays = (block, token) => block.raw === token.raw && block.open === isOpen(token);
+    writing = open ? lastOf(tokens.at(-1)) : null;
     let same = 0;
-    while (same < tokens.length && same < shown.length && shown[same].raw === tokens[same].raw) same++;
+    while (same < tokens.length && same < shown.length && stays(shown[same], tokens[same])) same++;
     for (const gone of shown.splice(same)) gone.node?.remove();
     for (const token of tokens.slice(same)) {
       const node = block(token);
       if (node) container.append(node);
-      shown.push({ raw: token.raw, node });
+      shown.push({ raw: token.raw, node, open: isOpen(token) });
     }
     container.shownBlocks = shown;
   }

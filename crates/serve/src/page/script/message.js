@@ -35,22 +35,28 @@ class MessageView {
     const { message } = this;
     this.node.setAttribute("aria-busy", String(streaming));
     this.drawReasoning(streaming);
-    if (message.role === "assistant") Markdown.render(this.text, message.content);
+    if (message.role === "assistant") Markdown.render(this.text, message.content, streaming);
     else this.text.replaceChildren(el("p", { className: "plain" }, message.content));
-    const pictures = message.images ?? [];
-    if (this.pictures.childElementCount !== pictures.length) {
-      this.pictures.replaceChildren(...pictures.map((src) => el("img", { src, alt: "Attached picture" })));
-    }
+    this.drawPictures(message.images ?? []);
     this.figures.textContent = streaming ? "" : figuresOf(message);
     this.drawError(message.error);
     this.drawButtons(streaming);
+  }
+
+  // By their hashes; those that were not found yet are asked for again.
+  drawPictures(hashes) {
+    const urls = hashes.map(Pictures.urlOf);
+    const shown = hashes.map((hash, index) => Boolean(urls[index]) + hash).join();
+    if (shown === this.shownPictures) return;
+    this.shownPictures = shown;
+    this.pictures.replaceChildren(...urls.map(pictureNode));
   }
 
   drawReasoning(streaming) {
     const { reasoning, content } = this.message;
     this.fold.hidden = !reasoning;
     if (!reasoning) return;
-    Markdown.render(this.thoughts, reasoning);
+    Markdown.render(this.thoughts, reasoning, streaming && !content);
     this.summary.textContent = streaming && !content ? "Reasoning …" : "Reasoning";
   }
 
@@ -123,6 +129,15 @@ class MessageView {
     this.buttons.hidden = true;
     field.focus();
   }
+}
+
+// A picture, small until it is pressed.
+function pictureNode(src) {
+  if (!src) return el("span", { className: "help" }, "This browser no longer keeps this picture.");
+  const enlarge = () => picture.setAttribute("aria-pressed", String(picture.getAttribute("aria-pressed") !== "true"));
+  const picture = el("button", { type: "button", onclick: enlarge, "aria-pressed": "false", "aria-label": "Attached picture, enlarged when pressed" });
+  picture.append(el("img", { src, alt: "Attached picture" }));
+  return picture;
 }
 
 // A token of the answer, darker the less likely it was; its title has the others that were near.

@@ -42,13 +42,22 @@ const Store = (() => {
     }
   }
 
+  const object = (field) => (typeof field === "object" && field !== null ? field : {});
+
+  // Pictures by their hashes; they may stand in a file as they are.
+  function pictured(message) {
+    const { images, ...rest } = message;
+    if (!Array.isArray(images)) return rest;
+    const hashes = images.map((name) => (Pictures.isPicture(name) ? Pictures.keep(name) : name));
+    return { ...rest, images: hashes.filter((name) => typeof name === "string" && /^[0-9a-z-]{1,80}$/.test(name)) };
+  }
+
   // The conversation that `value` is meant to be, with only the fields that are known, or null.
   function checked(value) {
     if (typeof value !== "object" || value === null || !Array.isArray(value.messages)) return null;
     const known = (m) => ROLES.includes(m?.role) && typeof m.content === "string";
     if (!value.messages.every(known)) return null;
     const text = (field) => (typeof field === "string" ? field : "");
-    const object = (field) => (typeof field === "object" && field !== null ? field : {});
     const created = Number(value.created) || Date.now();
     return {
       id: text(value.id) || newId(),
@@ -57,7 +66,7 @@ const Store = (() => {
       params: { ...object(value.params) },
       created,
       updated: Number(value.updated) || created,
-      messages: value.messages.map((m) => Versions.checked({ ...m, reasoning: text(m.reasoning) })),
+      messages: value.messages.map((m) => Versions.checked({ ...pictured(m), reasoning: text(m.reasoning) })),
     };
   }
 
@@ -80,16 +89,26 @@ const Store = (() => {
     const list = Array.isArray(value) ? value : (value?.conversations ?? [value]);
     const conversations = list.map(checked).filter((c) => c !== null);
     if (!conversations.length) throw new Error("This file holds no conversations.");
+    Object.values(object(value.pictures)).filter(Pictures.isPicture).forEach(Pictures.keep);
     return conversations;
+  }
+
+  // All conversations as a file, with the pictures that are in them.
+  async function write() {
+    const conversations = all();
+    const hashes = [...new Set(Pictures.of(conversations))];
+    await Pictures.load(hashes);
+    const pictures = Object.fromEntries(hashes.map((hash) => [hash, Pictures.urlOf(hash)]));
+    return JSON.stringify({ version: 1, conversations, pictures }, null, 2);
   }
 
   return {
     all,
     save,
     read,
+    write,
     fresh: (from) => checked({ messages: [], system: from?.system, params: from?.params }),
     remove: (conversation) => local.removeItem(PREFIX + conversation.id),
-    write: () => JSON.stringify({ version: 1, conversations: all() }, null, 2),
     get settings() {
       return parsed(local.getItem(SETTINGS)) ?? {};
     },
