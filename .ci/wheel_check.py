@@ -16,8 +16,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TAGS = {
-    "x86_64-unknown-linux-gnu": r"manylinux_2_17_x86_64(\.manylinux2014_x86_64)?",
-    "aarch64-unknown-linux-gnu": r"manylinux_2_17_aarch64(\.manylinux2014_aarch64)?",
+    "x86_64-unknown-linux-gnu": r"(manylinux2014_x86_64\.)?manylinux_2_17_x86_64(\.manylinux2014_x86_64)?",
+    "aarch64-unknown-linux-gnu": r"(manylinux2014_aarch64\.)?manylinux_2_17_aarch64(\.manylinux2014_aarch64)?",
     "x86_64-unknown-linux-musl": r"musllinux_1_2_x86_64",
     "aarch64-unknown-linux-musl": r"musllinux_1_2_aarch64",
     "aarch64-apple-darwin": r"macosx_11_0_arm64",
