@@ -59,6 +59,7 @@ def plan(
     prompt: List[int],
     gen_tokens: int,
     measure: bool,
+    image: Optional[Tuple[int, int]],
 ) -> Tuple[str, str]: ...
 def beam(
     model: Model,

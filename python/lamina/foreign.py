@@ -79,7 +79,7 @@ _LOCAL = "nothing is downloaded: path takes a GGUF file or a folder with config.
 _ONE = "a model runs on one device and the CPU, which `device` names"
 _FILE = 'the file says how its weights are quantized, and dtype="q4_k" quantizes them while loading'
 _ADAPTER = "loras={name: path} loads adapters, and lora=name in a request uses them"
-_TEXT_ONLY = "models take text"
+_PICTURES = "pictures are given by their paths, bytes or pixels, and never fetched"
 _TEMPLATE = "chat takes chat_template, and chat_format for how calls are written"
 
 LLAMA: Dict[str, Meaning] = {
@@ -120,7 +120,7 @@ LLAMA: Dict[str, Meaning] = {
     "lora_path": _only(instead=_ADAPTER),
     "numa": _no_difference,
     "chat_format": _only(instead=_TEMPLATE),
-    "chat_handler": _only(instead=_TEMPLATE),
+    "chat_handler": _only(instead=f"mmproj takes the file of an encoder of pictures; {_TEMPLATE}"),
     "draft_model": _draft,
     "tokenizer": _only(instead="texts are read by the model's own tokenizer; prompts may be token ids"),
     "type_k": _cached("k"),
@@ -138,8 +138,8 @@ VLLM: Dict[str, Meaning] = {
     "tokenizer_mode": _only("auto", instead="texts are read by the model's own tokenizer"),
     "skip_tokenizer_init": _only(False, instead="a model without a tokenizer takes token ids by itself"),
     "trust_remote_code": _no_difference,
-    "allowed_local_media_path": _only("", instead=_TEXT_ONLY),
-    "allowed_media_domains": _only(instead=_TEXT_ONLY),
+    "allowed_local_media_path": _only("", instead=_PICTURES),
+    "allowed_media_domains": _only(instead=_PICTURES),
     "tensor_parallel_size": _only(1, instead=_ONE),
     "pipeline_parallel_size": _only(1, instead=_ONE),
     "data_parallel_size": _only(1, instead=_ONE),
@@ -197,8 +197,8 @@ VLLM: Dict[str, Meaning] = {
     "lora_dtype": _only("auto", instead="adapters keep their types"),
     "lora_modules": _only(instead=_ADAPTER),
     "enable_prompt_adapter": _only(False, instead=_ADAPTER),
-    "limit_mm_per_prompt": _only({}, instead=_TEXT_ONLY),
-    "mm_processor_kwargs": _only({}, instead=_TEXT_ONLY),
+    "limit_mm_per_prompt": _only({}, instead='image_limit="count=N" bounds the pictures of a request'),
+    "mm_processor_kwargs": _only({}, instead="image_max_tokens and image_min_tokens bound a picture"),
     "mm_processor_cache_gb": _no_difference,
     "disable_mm_preprocessor_cache": _no_difference,
     "pooler_config": _only(instead="embed makes one row of a text as the model's file says"),

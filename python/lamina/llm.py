@@ -65,7 +65,7 @@ class LLM(Coroutines, Closing):
         loras: Optional[Dict[str, Path]] = None,
         draft: Optional[Path] = None,
         cache_dir: Optional[Path] = None,
-        cache_disk: Optional[int] = None,
+        cache_disk: Union[str, int, None] = None,
         memory: Union[str, int, None] = None,
         offload: Union[str, Policy] = "auto",
         panel_cache: Optional[Path] = None,
@@ -101,7 +101,7 @@ class LLM(Coroutines, Closing):
                 guessed follows what they cost and how often they are right.
             cache_dir: a folder that keeps what was computed of prompts: the same beginning is read after a restart, or by
                 another process with the same model and options, with the same bits.
-            cache_disk: bytes that this folder may take; None: 10 GB.
+            cache_disk: bytes that this folder may take, or as "20G"; None: 10 GB.
             memory: the most that the process may take, in bytes or as "8GiB" or "80%"; None: what there is. Weights that do
                 not fit are read from disk in every step; the answers are the same.
             device_memory: the most that may be taken of a GPU's memory, in the same way; None: what is free there.
@@ -114,7 +114,7 @@ class LLM(Coroutines, Closing):
                 "ram:2GiB,disk:8GiB"; None: they are computed again. Answers are the same.
             mmproj: the file with the encoder of pictures of a GGUF model; None: the one beside the model that fits; False: text
                 only, nothing of an encoder is read.
-            image_cache: memory for what the encoder made of the last pictures, as "512MiB" or in bytes; "0": nothing is kept.
+            image_cache: memory for what the encoder made of the last pictures, as "1GiB" or in bytes; None: 512 MiB; "0": nothing.
             image_max_tokens: most tokens of a picture, which trades detail for time, where the model's rule has such a bound.
             image_min_tokens: fewest tokens of a picture: smaller ones are enlarged, where the model's rule does so.
             image_limit: what pictures may measure, as "bytes=20MiB,pixels=64M,side=16384,all=256M,count=64" or some of these:

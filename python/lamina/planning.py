@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _lamina, builtin, checks, loading
 from .foreign import LOADING, understands
@@ -26,6 +26,9 @@ class Plan:
     """`budget`, `total` and `parts` in bytes."""
     placement: Dict[str, Dict[str, int]]
     """Bytes of the weights of each class (`attention`, `ffn`, `experts`..) on a `device`, in `memory`, and on `disk` alone."""
+    pictures: Optional[Dict[str, Any]]
+    """`encoder`, `mmproj`, `weight_bytes` and `working_bytes` of the encoder of pictures, and of the `image` that was asked about
+    `size`, `resized`, `patches`, `tokens` and `row_bytes` as `picture`; None where the model takes text only."""
     context: int
     """Longest sequence in tokens."""
     disk: Optional[Dict[str, Any]]
@@ -78,6 +81,7 @@ def plan(
     image_cache: Union[str, int, None] = None,
     image_max_tokens: Optional[int] = None,
     image_min_tokens: Optional[int] = None,
+    image: Optional[Tuple[int, int]] = None,
 ) -> Plan:
     """Tells what a model will take and how fast it will be, from its headers and the speeds of this machine.
 
@@ -103,6 +107,7 @@ def plan(
         image_cache: as for `LLM`.
         image_max_tokens: as for `LLM`.
         image_min_tokens: as for `LLM`.
+        image: width and height in pixels of a picture that shall be told about.
 
     Returns:
         What was found; a model that does not fit is no error: `fits` says so.
@@ -115,6 +120,7 @@ def plan(
         prompt=_counts("prompt", prompt),
         gen_tokens=checks.whole("gen", gen, 1),
         measure=bool(measure),
+        image=None if image is None else (checks.whole("image", image[0]), checks.whole("image", image[1])),
     )
     return Plan(**json.loads(found), text=text)
 

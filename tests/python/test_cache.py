@@ -45,7 +45,7 @@ def test_another_process_finds_it_and_the_command_lists_it(tmp_path):
     assert command("prune", str(folder), "--json")["left_bytes"] == 0
 
 
-@pytest.mark.parametrize("wrong", [{"cache_dir": 7}, {"cache_dir": "/dev/null"}, {"cache_disk": -1}, {"cache_disk": "9G"}])
+@pytest.mark.parametrize("wrong", [{"cache_dir": 7}, {"cache_dir": "/dev/null"}, {"cache_disk": -1}, {"cache_disk": "9X"}])
 def test_wrong_options_are_refused(tmp_path, wrong):
     options = {"cache_dir": tmp_path, **wrong}
     with pytest.raises(lamina.InvalidRequestError):

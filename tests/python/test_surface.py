@@ -16,19 +16,22 @@ PACKAGE = Path(lamina.__file__).parent
 
 PARAMETERS = {
     "__init__": "path device context kv_dtype dtype threads seed progress loras draft cache_dir cache_disk memory"
-    " offload panel_cache kv_swap device_memory panel_check",
-    "generate": "prompt sampling_params resume options",
-    "stream": "prompt sampling_params options",
+    " offload panel_cache kv_swap device_memory panel_check mmproj image_cache image_max_tokens image_min_tokens"
+    " image_limit",
+    "generate": "prompt sampling_params resume images options",
+    "stream": "prompt sampling_params images options",
     "chat": "messages tools response_format stream chat_template chat_template_kwargs split_special_tokens"
     " tool_choice parallel_tool_calls reasoning chat_format sampling_params options",
     "tokenize": "text special",
     "detokenize": "ids",
     "apply_chat_template": "messages tools add_generation_prompt chat_template variables",
+    "image_tokens": "image",
+    "image_rows": "image",
     "logits": "prompt lora",
     "hidden": "prompt layer lora",
     "embed": "text lora",
-    "agenerate": "prompt sampling_params resume options",
-    "astream": "prompt sampling_params options",
+    "agenerate": "prompt sampling_params resume images options",
+    "astream": "prompt sampling_params images options",
     "achat": "messages tools response_format stream options",
     "aembed": "text lora",
     "score": "context continuation lora",
@@ -54,6 +57,7 @@ def test_defaults():
         "seed": None, "progress": True, "loras": None, "draft": None,
         "cache_dir": None, "cache_disk": None, "memory": None, "offload": "auto", "panel_cache": None,
         "kv_swap": None, "device_memory": None, "panel_check": "always",
+        "mmproj": None, "image_cache": None, "image_max_tokens": None, "image_min_tokens": None, "image_limit": None,
     }  # fmt: skip
 
 
@@ -64,8 +68,8 @@ def test_options_of_loading_are_those_of_the_list():
     said = {*loading._said(lamina.Policy(weights=(0, 50)))}
     assert {name for name in kinds if name not in arguments} == {name for name in kinds if name in said}
     assert arguments - {*kinds} == {"path", "seed", "progress", "loras"}
-    assert planned - {*kinds} == {"path", "batch", "prompt", "gen", "measure", "loras"}
-    assert arguments & {*kinds} - planned == {"cache_dir", "cache_disk", "panel_check"}
+    assert planned - {*kinds} == {"path", "batch", "prompt", "gen", "measure", "loras", "image"}
+    assert arguments & {*kinds} - planned == {"cache_dir", "cache_disk", "panel_check", "image_limit"}
     assert {*kinds.values()} <= {*loading._TEXTS}
 
 

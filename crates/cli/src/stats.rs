@@ -15,8 +15,12 @@ pub fn line(answer: &Completion) -> String {
         0 => String::new(),
         _ => format!("; {} of {} drafts by {} were right", s.accepted, s.drafted, s.method),
     };
+    let pictures = match answer.pictures.tokens() {
+        0 => String::new(),
+        n => format!("; {n} of pictures, encoded in {:.2} s", answer.pictures.encode_seconds),
+    };
     format!(
-        "prompt {} tokens{cached} in {:.2} s, {:.1} tok/s; answer {} tokens in {:.2} s, {:.1} tok/s; ended by {}{drafts}",
+        "prompt {} tokens{cached} in {:.2} s, {:.1} tok/s{pictures}; answer {} tokens in {:.2} s, {:.1} tok/s; ended by {}{drafts}",
         usage.prompt_tokens,
         t.prefill_seconds,
         prefill_speed(answer),

@@ -68,9 +68,9 @@ pub use lamina_load::{
     ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftCost, DraftForecast, DraftSource,
     DraftSpeed, Error, ExpertThreshold, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
     KvSwap, LoadOptions, Loaded, MemoryLimit, MemoryPart, MmprojChoice, ModelInfo, Objective, Offload,
-    OptionError, OptionKind, OptionSpec, PlacementPolicy, PlacementRule, Progress, Reporter, Result, Setting,
-    SpeedForecast, SpeedQuality, StreamInfo, StreamOptions, Surface, SwapForecast, TierPercent,
-    read_settings, settings, tokenizer as tokenizer_of, type_name,
+    OptionError, OptionKind, OptionSpec, PictureForecast, PictureSize, PlacementPolicy, PlacementRule,
+    Progress, Reporter, Result, Setting, SpeedForecast, SpeedQuality, StreamInfo, StreamOptions, Surface,
+    SwapForecast, TierPercent, read_settings, settings, tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, OpCost, OpRows, Plan, Profile, ReadShare};
 pub use lamina_tokenize::{LongText, Markers, Special, StreamDecoder, Tokenizer};

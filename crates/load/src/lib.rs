@@ -46,8 +46,8 @@ pub use lamina_plan::AttentionSparsity;
 pub use lamina_planner::{
     BadValue, Bottleneck, CacheForecast, ClassHome, DeviceForecast, DiskForecast, DiskRate, DraftCost,
     DraftForecast, DraftSpeed, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
-    MemoryLimit, MemoryPart, Objective, Offload, PlacementPolicy, PlacementRule, SpeedForecast, SpeedQuality,
-    StreamOptions, SwapForecast, TierPercent,
+    MemoryLimit, MemoryPart, Objective, Offload, PictureForecast, PictureSize, PlacementPolicy,
+    PlacementRule, SpeedForecast, SpeedQuality, StreamOptions, SwapForecast, TierPercent,
 };
 pub use lora::{AdapterPath, lora_scales};
 pub use mmproj::{FoundMmproj, MmprojChoice};

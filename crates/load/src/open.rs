@@ -15,7 +15,7 @@ use crate::{
     panel_load::{StreamedModel, load_streamed},
     pooling::pooling,
     uploads::{Progress, upload},
-    vision::{PictureEncoder, find_encoder},
+    vision::{PictureEncoder, find_encoder, picture_parts},
     vocab,
 };
 use lamina_arch::{Family, SENSE_SECTIONS, Weights, is_sense};
@@ -85,14 +85,13 @@ pub(crate) fn open_placed(
         draft = Some(loaded);
     }
     let (found, told) = find_encoder(ck, options)?;
+    let raised = found.as_ref().map(|found| found.raised(options, &*backend));
+    if let Some(found) = &found {
+        let (_, parts) = picture_parts(found, options, &*backend, None)?;
+        company.bytes += parts.iter().map(|part| part.bytes).sum::<u64>();
+    }
     let pictures = found.and_then(|found| found.on(ck, options, &*backend));
-    let least = pictures.as_ref().map_or(0, PictureEncoder::step_rows);
-    let batch_rows = options.batch_rows.map(|rows| rows.max(least));
-    let raised = LoadOptions {
-        batch_rows: batch_rows.or((backend.rows() < least).then_some(least)),
-        ..options.clone()
-    };
-    let options = &raised;
+    let options = raised.as_ref().unwrap_or(options);
     let mut model = build(ck, options, backend, company, progress)?;
     model.info.notes.extend(told.or_else(|| unused_senses(ck).filter(|_| pictures.is_none())));
     let mut computing: Vec<_> = model.head.take().map(ReadyHead::drafter).into_iter().collect();

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// The forecast as JSON, and as the command line tells it.
 #[pyfunction]
-#[pyo3(signature = (path, options, loras, *, batch, prompt, gen_tokens, measure))]
+#[pyo3(signature = (path, options, loras, *, batch, prompt, gen_tokens, measure, image))]
 #[allow(clippy::too_many_arguments)]
 pub fn plan(
     py: Python<'_>,
@@ -23,9 +23,11 @@ pub fn plan(
     prompt: Vec<usize>,
     gen_tokens: usize,
     measure: bool,
+    image: Option<(u32, u32)>,
 ) -> Result<(String, String)> {
     let options = load_options(options, loras)?;
-    let question = ForecastQuestion { batch, prompt, gen_tokens, measure, ..ForecastQuestion::default() };
+    let question =
+        ForecastQuestion { batch, prompt, gen_tokens, measure, image, ..ForecastQuestion::default() };
     let told = interruptible(py, silent, |keep| {
         let (path, options) = located(&path, &options, &CallWatch(keep))?;
         lamina::plan(Some(&path), &options, &question)

@@ -2,7 +2,8 @@
 
 use crate::support::{FileSupport, file_support};
 use lamina::{DType, Result, checkpoint, type_name};
-use lamina_store::{Kind, gguf};
+use lamina_arch::vision::{VisionFamily, VisionSource};
+use lamina_store::{Checkpoint, Kind, gguf};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -32,6 +33,49 @@ pub struct Inspection {
     pub metadata: Map<String, Value>,
     /// Tensors in the order of the file.
     pub tensors: Vec<TensorInfo>,
+    /// What it does with pictures: of an mmproj file, and of a folder that has an encoder which is known.
+    pub vision: Option<VisionInspection>,
+}
+
+/// What an encoder of pictures is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VisionInspection {
+    /// Its family.
+    pub family: &'static str,
+    /// As its settings name it.
+    pub projector: String,
+    /// Blocks.
+    pub blocks: usize,
+    /// Width of its rows, and of those that it gives the language model.
+    pub widths: (usize, usize),
+    /// Pixels on a side of a patch.
+    pub patch: u32,
+    /// How the tokens of a picture follow from its size.
+    pub token_rule: String,
+    /// Most tokens of a picture.
+    pub max_tokens: usize,
+    /// What stands for a picture in the text of a prompt.
+    pub marker: &'static str,
+}
+
+/// The encoder in `ck`; none where there is none that can be used.
+fn vision(ck: &Checkpoint) -> Option<VisionInspection> {
+    let source = match VisionSource::is_mmproj(ck) {
+        true => VisionSource::of_mmproj(ck).ok()?,
+        false => VisionSource::of_folder(ck).ok()??,
+    };
+    let family = VisionFamily::of(&source).ok()?;
+    let spec = family.spec(&source).ok()?;
+    Some(VisionInspection {
+        family: family.name,
+        projector: source.name.clone(),
+        blocks: spec.encoder.layers.len(),
+        widths: (spec.encoder.hidden, spec.projector.out),
+        patch: spec.pixels.patches.side,
+        token_rule: spec.token_rule(),
+        max_tokens: spec.max_rows(),
+        marker: spec.prompt.marker,
+    })
 }
 
 /// Reads headers only and says whether the model is supported.
@@ -56,6 +100,7 @@ pub fn inspect(path: Option<&Path>) -> Result<Inspection> {
         type_name: type_name(&ck),
         metadata,
         tensors: ck.tensors.values().map(tensor).collect(),
+        vision: vision(&ck),
     })
 }
 
@@ -68,8 +113,26 @@ impl Inspection {
             "supported": self.support.problems.is_empty(),
             "problem": self.support.problems.first(),
             "type": self.type_name,
+            "vision": self.vision.as_ref().map(VisionInspection::json),
             "metadata": self.metadata,
             "tensors": self.tensors.iter().map(tensor).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl VisionInspection {
+    /// As an object.
+    fn json(&self) -> Value {
+        json!({
+            "family": self.family,
+            "projector": self.projector,
+            "blocks": self.blocks,
+            "width": self.widths.0,
+            "model_width": self.widths.1,
+            "patch": self.patch,
+            "token_rule": self.token_rule,
+            "max_tokens": self.max_tokens,
+            "marker": self.marker,
         })
     }
 }

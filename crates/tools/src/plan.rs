@@ -2,7 +2,7 @@
 
 use lamina::{
     CacheForecast, ClassHome, DeviceForecast, DraftForecast, DraftSpeed, Forecast, ForecastAdvice,
-    JobForecast, MemoryPart, SpeedForecast, SpeedQuality, SwapForecast,
+    JobForecast, MemoryPart, PictureForecast, PictureSize, SpeedForecast, SpeedQuality, SwapForecast,
 };
 use lamina_base::human_bytes;
 use lamina_plan::ReadSource;
@@ -16,6 +16,7 @@ pub fn plan_report(forecast: &Forecast) -> String {
     if forecast.problem.is_none() {
         lines.push(("model", model(forecast)));
         lines.push(("memory", memory(forecast)));
+        lines.extend(forecast.pictures.as_ref().map(|pictures| ("pictures", describe_pictures(pictures))));
         lines.extend(forecast.device.as_ref().map(|device| ("device", describe_device(device))));
         lines.extend(forecast.disk.as_ref().map(|_| ("disk", disk(forecast))));
         lines.extend(
@@ -66,6 +67,32 @@ fn memory(forecast: &Forecast) -> String {
         parts.join(" + "),
         forecast.context
     )
+}
+
+fn describe_pictures(pictures: &PictureForecast) -> String {
+    let from = pictures.file.as_ref().map_or(String::new(), |file| format!(" of {}", file.display()));
+    let (weights, working) = (human_bytes(pictures.weights), human_bytes(pictures.working));
+    let encoder = format!("{} encoder{from}: {weights} of weights, {working} to work in", pictures.encoder);
+    let Some(p) = pictures.picture else { return encoder };
+    format!(
+        "{encoder}; {} x {} is seen as {} x {}: {} patches, {} tokens, {} of rows",
+        p.size.0,
+        p.size.1,
+        p.resized.0,
+        p.resized.1,
+        p.patches,
+        p.tokens,
+        human_bytes(p.row_bytes)
+    )
+}
+
+fn pictures_json(pictures: &PictureForecast) -> Value {
+    let picture = |p: PictureSize| {
+        json!({"size": [p.size.0, p.size.1], "resized": [p.resized.0, p.resized.1], "patches": p.patches,
+               "tokens": p.tokens, "row_bytes": p.row_bytes})
+    };
+    json!({"encoder": pictures.encoder, "mmproj": pictures.file, "weight_bytes": pictures.weights,
+           "working_bytes": pictures.working, "picture": pictures.picture.map(picture)})
 }
 
 fn describe_device(device: &DeviceForecast) -> String {
@@ -266,6 +293,7 @@ pub fn plan_json(forecast: &Forecast) -> Value {
         },
         "memory": { "budget": forecast.budget, "total": forecast.memory_bytes(), "parts": parts },
         "placement": placement_json(&forecast.placement),
+        "pictures": forecast.pictures.as_ref().map(pictures_json),
         "context": forecast.context,
         "disk": disk,
         "device": device,

@@ -8,7 +8,7 @@ use crate::{
     spec::Mixer,
     tensor::Tensor,
 };
-use lamina_base::HostTensor;
+use lamina_base::{DType, HostTensor};
 use lamina_store::Kind;
 use std::{
     collections::BTreeSet,
@@ -86,6 +86,23 @@ impl<'a> VisionWeights<'a> {
         }
         let tensor = if vector { Tensor::from_f32(name, 1, cols, &tensor.to_f32()?) } else { tensor };
         self.scaled(name, tensor)
+    }
+
+    /// The type of [`VisionWeights::get`], from headers alone.
+    ///
+    /// # Errors
+    /// When it is missing.
+    pub fn stored(&self, name: &str, rows: usize) -> Result<DType> {
+        let (stored, _) = self.find(name).ok_or_else(|| missing(name))?;
+        let scale = |part: &str, scale: &str| {
+            let layer = self.layer(name).filter(|_| name.contains(part));
+            layer.is_some_and(|i| self.has(&format!("v.blk.{i}.{scale}.weight")))
+        };
+        let made = rows == 1
+            || name == "v.patch_embd.weight"
+            || scale(".attn_out.", "ls1")
+            || scale(".ffn_down.", "ls2");
+        Ok(if made { DType::F32 } else { stored.dtype })
     }
 
     /// All numbers of a tensor, in the order in which they are stored; none where there is none.

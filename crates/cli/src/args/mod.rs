@@ -6,6 +6,7 @@ mod flags;
 mod foreign;
 mod generate;
 mod grammar;
+mod image;
 mod load;
 mod lora;
 #[cfg(feature = "convert")]
@@ -23,6 +24,7 @@ mod types;
 pub use foreign::check as check_foreign;
 pub use generate::{GenerateArgs, Wanted};
 pub use grammar::{GrammarArgs, grammar_file};
+pub use image::{ImageArgs, pixels};
 pub use load::{LoadArgs, ScoreArgs, load, long_form};
 pub use lora::LoraArgs;
 #[cfg(feature = "convert")]

@@ -11,8 +11,11 @@ use crate::{
     output::note,
     stats::line,
 };
-use lamina::{ChatOptions, Completion, FinishReason, GenerateOptions, LengthBy, Model, PreparedChat};
-use serde_json::json;
+use lamina::{
+    ChatOptions, Completion, FinishReason, GenerateOptions, ImageInput, LengthBy, Model, PicturePart,
+    PreparedChat, has_pictures, take_pictures,
+};
+use serde_json::{Value, json};
 use std::{path::Path, time::Duration};
 
 /// How long a Ctrl-C may wait.
@@ -61,8 +64,22 @@ impl Partner for Local {
         if window.is_empty() {
             return Ok((0, context));
         }
-        let options = ChatOptions { no_generation_prompt: true, ..self.template.options.clone() };
+        let options = ChatOptions { no_generation_prompt: true, ..self.options(&window)? };
         Ok((self.model.chat_tokens(&window, &options)?.len(), context))
+    }
+
+    fn sees(&self) -> bool {
+        self.model.vision().is_some()
+    }
+
+    fn picture(&self, path: &str) -> Result<String> {
+        let read = self.model.read_images([(path, ImageInput::File(path.as_ref()))])?;
+        let mut said = read.notes;
+        for picture in &read.images {
+            let tokens = self.model.image_tokens(picture)?;
+            said.push(format!("{path}: {} pixels, {tokens} tokens of the next message", picture.size()));
+        }
+        Ok(said.join("\n"))
     }
 
     fn restore(&self, path: &Path) -> Result<Session> {
@@ -76,8 +93,13 @@ impl Partner for Local {
 
     fn save(&self, session: &Session, path: &Path) -> Result<()> {
         let window = session.window();
-        let options = ChatOptions { no_generation_prompt: true, ..self.template.options.clone() };
-        let tokens = if window.is_empty() { vec![] } else { self.model.chat_tokens(&window, &options)? };
+        let options = ChatOptions { no_generation_prompt: true, ..self.options(&window)? };
+        let mut tokens =
+            if window.is_empty() { vec![] } else { self.model.chat_tokens(&window, &options)? };
+        // What was computed of pictures is kept by their rows, which a file of tokens has not.
+        let soft = self.model.vision().and_then(|v| self.model.tokenizer()?.token_to_id(v.prompt.soft));
+        let first = tokens.iter().position(|&token| Some(token) == soft);
+        tokens.truncate(first.unwrap_or(tokens.len()));
         self.model.save_session(path, &tokens, &json!({ "messages": session.to_json() }))?;
         Ok(())
     }
@@ -105,7 +127,21 @@ impl Local {
     }
 
     fn prepare(&self, session: &Session) -> Result<PreparedChat> {
-        Ok(self.model.prepare_chat(&session.window(), &self.template.options)?)
+        let window = session.window();
+        Ok(self.model.prepare_chat(&window, &self.options(&window)?)?)
+    }
+
+    /// The template's options with the pictures of messages, whose parts name files.
+    fn options(&self, window: &[Value]) -> Result<ChatOptions> {
+        let mut options = self.template.options.clone();
+        if has_pictures(window) {
+            let parts = take_pictures(window).1;
+            let file = |part: &PicturePart| part.part.get("image").and_then(Value::as_str).map(str::to_owned);
+            let files: Vec<String> = parts.iter().map(|part| file(part).unwrap_or_default()).collect();
+            let inputs = files.iter().map(|file| (file.as_str(), ImageInput::File(file.as_ref())));
+            options.images = self.model.read_images(inputs)?.images;
+        }
+        Ok(options)
     }
 
     fn stream(
@@ -114,6 +150,7 @@ impl Local {
         options: &GenerateOptions,
     ) -> Result<(Completion, AnswerPrinter)> {
         let mut stream = self.model.stream_chat(chat, options)?;
+        let pictures = stream.pictures().clone();
         chat.answer.warnings.iter().for_each(|warning| note(warning));
         let mut reader = chat.answer.reader();
         let (mut answer, mut printer) = (Completion::empty(), AnswerPrinter::default());
@@ -132,6 +169,7 @@ impl Local {
             }
         }
         printer.finish()?;
+        answer.pictures = pictures;
         Ok((answer, printer))
     }
 }

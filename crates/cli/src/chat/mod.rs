@@ -1,6 +1,7 @@
 //! A conversation with a model: lines in, answers and reports out.
 
 mod answer;
+mod dropped_file;
 #[cfg(feature = "editor")]
 mod editor;
 mod input;
@@ -25,6 +26,7 @@ use crate::{
     interrupt,
     output::note,
 };
+use dropped_file::dropped_picture;
 use input::{LineEditor, LineSource};
 use std::path::PathBuf;
 
@@ -33,6 +35,8 @@ pub struct ChatLoop {
     partner: Box<dyn Partner>,
     session: Session,
     wanted: Wanted,
+    /// Files of pictures that the next message shows.
+    pictures: Vec<String>,
     stats: bool,
     /// Where the conversation is saved at its end.
     file: Option<PathBuf>,
@@ -59,7 +63,7 @@ enum Flow {
 impl ChatLoop {
     /// A conversation that has not begun.
     pub fn new(partner: Box<dyn Partner>, session: Session, wanted: Wanted, stats: bool) -> ChatLoop {
-        ChatLoop { partner, session, wanted, stats, file: None, failed: false }
+        ChatLoop { partner, session, wanted, pictures: vec![], stats, file: None, failed: false }
     }
 
     /// The same, saved in `file` at its end.
@@ -102,13 +106,29 @@ impl ChatLoop {
 
     /// One message or command.
     fn take(&mut self, message: &str) -> Result<Flow> {
+        if let Some(file) = dropped_picture(message).filter(|_| self.partner.sees()) {
+            return self.show(file);
+        }
         match slash::parse(message)? {
             slash::InputLine::Nothing => Ok(Flow::Next),
             slash::InputLine::Command(command, rest) => (command.run)(self, rest),
-            slash::InputLine::Message(text) => {
+            slash::InputLine::Message(text) if self.pictures.is_empty() => {
                 self.session.ask(text);
                 self.answer()
             }
+            slash::InputLine::Message(text) => {
+                self.session.show(&self.pictures, text);
+                let flow = self.answer()?;
+                self.pictures.clear();
+                Ok(flow)
+            }
         }
+    }
+
+    /// The next message shows the picture in `file`.
+    fn show(&mut self, file: String) -> Result<Flow> {
+        note(&self.partner.picture(&file)?);
+        self.pictures.push(file);
+        Ok(Flow::Next)
     }
 }

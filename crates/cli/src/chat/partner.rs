@@ -11,6 +11,9 @@ use std::path::Path;
 /// What those say that have no cache of their own.
 const LOCAL: &str = "--session needs a model on this machine";
 
+/// The same of pictures.
+const SEES_LOCAL: &str = "pictures need a model on this machine";
+
 /// One that answers.
 pub trait Partner {
     /// Lines about it, for the beginning.
@@ -32,6 +35,19 @@ pub trait Partner {
     /// # Errors
     /// When they cannot be counted.
     fn count(&self, session: &Session) -> Result<(usize, Option<usize>)>;
+
+    /// Whether messages may have pictures.
+    fn sees(&self) -> bool {
+        false
+    }
+
+    /// Looks at the file of a picture that the next message shall have, and says what it is.
+    ///
+    /// # Errors
+    /// When it is no picture that is taken.
+    fn picture(&self, _: &str) -> Result<String> {
+        Err(CliError::usage(SEES_LOCAL))
+    }
 
     /// The conversation that [`Partner::save`] wrote.
     ///

@@ -65,6 +65,19 @@ impl Session {
         self.messages.push(json!({"role": "user", "content": text}));
     }
 
+    /// Appends a message of the user with pictures before its text, by the names of their files.
+    pub fn show(&mut self, pictures: &[String], text: &str) {
+        let shown = pictures.iter().map(|file| json!({"type": "image", "image": file}));
+        let parts: Vec<Value> = shown.chain([json!({"type": "text", "text": text})]).collect();
+        self.messages.push(json!({"role": "user", "content": parts}));
+    }
+
+    /// Files of the pictures of all messages.
+    pub fn pictures(&self) -> Vec<&str> {
+        let parts = self.messages.iter().filter_map(|m| m["content"].as_array()).flatten();
+        parts.filter_map(|part| part["image"].as_str()).collect()
+    }
+
     /// Appends an answer.
     pub fn answered(&mut self, text: &str, calls: &[Value]) {
         let mut message = json!({"role": "assistant", "content": text});

@@ -1,6 +1,6 @@
 //! Commands inside a conversation. The list drives reading, help and completion.
 
-use super::{ChatLoop, Flow, Session};
+use super::{ChatLoop, Flow, Session, dropped_file::dropped_path};
 use crate::{
     args::shown,
     error::{CliError, Result},
@@ -46,6 +46,13 @@ pub const ALL: &[Slash] = &[
         doc: "give the model what a tool that it called returned",
         run: result,
     },
+    Slash {
+        name: "image",
+        arguments: "FILE",
+        doc: "show the model a picture with the next message; a dropped file does so too",
+        run: image,
+    },
+    Slash { name: "images", arguments: "", doc: "list the pictures", run: list_images },
     Slash { name: "retry", arguments: "", doc: "answer the last message again", run: retry },
     Slash { name: "undo", arguments: "", doc: "take back the last message and its answer", run: undo },
     Slash { name: "tokens", arguments: "", doc: "count the tokens of the conversation", run: tokens },
@@ -94,6 +101,7 @@ fn help(_: &mut ChatLoop, _: &str) -> Result<Flow> {
 
 fn reset(chat: &mut ChatLoop, _: &str) -> Result<Flow> {
     chat.session.reset();
+    chat.pictures.clear();
     note("the conversation starts over");
     Ok(Flow::Next)
 }
@@ -185,6 +193,19 @@ fn result(chat: &mut ChatLoop, text: &str) -> Result<Flow> {
             Ok(Flow::Next)
         }
     }
+}
+
+fn image(chat: &mut ChatLoop, file: &str) -> Result<Flow> {
+    named(file, "image")?;
+    chat.show(dropped_path(file).unwrap_or_else(|| file.to_owned()))
+}
+
+fn list_images(chat: &mut ChatLoop, _: &str) -> Result<Flow> {
+    let seen = chat.session.pictures().into_iter().map(|file| (file, "seen".to_owned()));
+    let next = chat.pictures.iter().map(|file| (file.as_str(), "with the next message".to_owned()));
+    let all: Vec<_> = seen.chain(next).collect();
+    output::text(&if all.is_empty() { "there are no pictures\n".into() } else { pairs(all) })?;
+    Ok(Flow::Next)
 }
 
 fn retry(chat: &mut ChatLoop, _: &str) -> Result<Flow> {

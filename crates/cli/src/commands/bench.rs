@@ -2,15 +2,15 @@
 
 use super::Execute;
 use crate::{
-    args::{LoadArgs, positive},
+    args::{LoadArgs, pixels, positive},
     error::{CliError, Result},
     model_path, output,
     progress::spinner,
     table::{pairs, table},
 };
 use indicatif::DecimalBytes;
-use lamina::{Profile, files::read_given};
-use lamina_tools::bench::{self, BenchOptions, DraftedSpeed, JobSpeed, Speed};
+use lamina::{Profile, files::read_given, image::PixelSize};
+use lamina_tools::bench::{self, BenchOptions, BenchPicture, DraftedSpeed, JobSpeed, PictureReport, Speed};
 use std::path::{Path, PathBuf};
 
 /// Measure the speed of a model, or of a server, with random tokens
@@ -42,6 +42,10 @@ pub struct BenchArgs {
     /// Measure whole jobs: all prompts and answers of each --batch, from first to last, as FlexGen does
     #[arg(long, conflicts_with = "depth")]
     throughput: bool,
+    /// Measure a picture instead: its resizing, encoding and prompt, of noise of a size such as 1280x720, or of a file, whose
+    /// decoding is measured too
+    #[arg(long, value_name = "WxH|FILE", conflicts_with_all = ["depth", "throughput", "profile"])]
+    image: Option<String>,
     /// Take the time of each operator, too
     #[arg(long)]
     profile: bool,
@@ -71,6 +75,19 @@ impl Execute for BenchArgs {
         let spinner = spinner();
         spinner.set_message("loading");
         let mut note = |what: &str| spinner.set_message(what.to_owned());
+        if let Some(image) = &self.image {
+            let of = match pixels(image) {
+                Ok((width, height)) => BenchPicture::Noise(PixelSize::new(width, height)),
+                Err(_) => BenchPicture::File(image.into()),
+            };
+            let seen = bench::pictures(path.as_deref(), &load, &of, self.repeat, &mut note);
+            spinner.finish_and_clear();
+            let seen = seen?;
+            return match self.json {
+                true => output::json(&seen.json()),
+                false => output::text(&picture_report(&seen)),
+            };
+        }
         let results = bench::run(path.as_deref(), &load, &options, &mut note);
         spinner.finish_and_clear();
         let results = results?;
@@ -104,6 +121,27 @@ fn report(b: &bench::BenchReport) -> String {
         text += &format!("\n{}", operators(kind, profile));
     }
     text
+}
+
+/// What a picture takes, part by part.
+fn picture_report(seen: &PictureReport) -> String {
+    let info = &seen.info;
+    let all: f64 = seen.medians().iter().map(|(_, seconds)| seconds).sum();
+    let row = |(name, seconds): (&'static str, f64)| {
+        vec![name.to_owned(), format!("{:.2}", 1e3 * seconds), format!("{:.1} %", 100.0 * seconds / all)]
+    };
+    let head = pairs([
+        ("model", info.path.clone()),
+        ("device", format!("{} ({}), {} threads", info.device, info.isa, info.threads)),
+        (
+            "picture",
+            format!(
+                "{}, seen as {}: {} patches, {} tokens",
+                seen.size, seen.resized, seen.patches, seen.tokens
+            ),
+        ),
+    ]);
+    format!("{head}\n{}", table(&["part", "ms", "share"], &[1, 2], seen.medians().into_iter().map(row)))
 }
 
 /// What was measured, and on what.

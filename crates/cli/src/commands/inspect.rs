@@ -8,7 +8,7 @@ use crate::{
 };
 use indicatif::DecimalBytes;
 use lamina::DType;
-use lamina_tools::{Inspection, TensorInfo, inspect};
+use lamina_tools::{Inspection, TensorInfo, VisionInspection, inspect};
 use serde_json::Value;
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -62,12 +62,23 @@ fn summary(found: &Inspection) -> String {
         [why] => format!("no: {why}"),
         [why, more @ ..] => format!("no: {why} (and {} more; see `lamina support`)", more.len()),
     };
-    pairs([
+    let lines = [
         ("architecture", found.architecture.clone()),
         ("supported", supported),
         ("type", found.type_name.clone()),
         ("size", format!("{} tensors, {elements} parameters, {}", found.tensors.len(), DecimalBytes(bytes))),
-    ])
+    ];
+    pairs(lines.into_iter().chain(found.vision.as_ref().map(|vision| ("pictures", pictures(vision)))))
+}
+
+/// What is done with pictures, on one line.
+fn pictures(v: &VisionInspection) -> String {
+    let (blocks, width, patch, to) = (v.blocks, v.widths.0, v.patch, v.widths.1);
+    format!(
+        "{} encoder, {blocks} blocks of {width}, patches of {patch} x {patch} pixels, for models whose rows have {to} numbers; \
+         tokens: {}, at most {}; marker {}",
+        v.family, v.token_rule, v.max_tokens, v.marker
+    )
 }
 
 /// Tensors, bytes and share of each type.

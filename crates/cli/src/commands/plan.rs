@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{
-    args::{LoadArgs, positive},
+    args::{LoadArgs, pixels, positive},
     error::{CliError, Result},
     exit::FAILED,
     model_path, output,
@@ -29,6 +29,9 @@ pub struct PlanArgs {
     /// Tokens of an answer
     #[arg(long, value_name = "N", default_value = "128", value_parser = positive())]
     r#gen: usize,
+    /// A picture, such as 1280x720: what it takes of a prompt and of memory
+    #[arg(long, value_name = "WxH", value_parser = pixels)]
+    image: Option<(u32, u32)>,
     /// Measure the speeds of this machine anew
     #[arg(long)]
     measure: bool,
@@ -43,12 +46,13 @@ impl Execute for PlanArgs {
     const NAME: &'static str = "plan";
 
     fn execute(self) -> Result<()> {
-        let PlanArgs { batch, prompt, measure, .. } = self;
+        let PlanArgs { batch, prompt, measure, image, .. } = self;
         let question = ForecastQuestion {
             batch,
             prompt,
             gen_tokens: self.r#gen,
             measure,
+            image,
             ..ForecastQuestion::default()
         };
         let path = model_path::model(self.model.as_deref())?;

@@ -2,14 +2,17 @@
 
 use super::Execute;
 use crate::{
-    args::{GenerateArgs, LoadArgs, LoraArgs, positive},
-    error::Result,
+    args::{GenerateArgs, ImageArgs, LoadArgs, LoraArgs, positive},
+    error::{CliError, Result},
     input,
     output::{self, LineEnd, note, watched},
     stats::{decode_speed, line, prefill_speed},
     table::table,
 };
-use lamina::{Completion, FinishReason, GenerateOptions, Model, Prompt, Speculation, StopBy, Tokenizer};
+use lamina::{
+    Completion, FinishReason, GenerateOptions, Model, PictureUse, Prompt, Speculation, StopBy, Tokenizer,
+    image::PixelSize,
+};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 
@@ -40,6 +43,8 @@ pub struct RunArgs {
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
+    images: ImageArgs,
+    #[command(flatten)]
     pub(super) generate: GenerateArgs,
     #[command(flatten)]
     load: LoadArgs,
@@ -51,13 +56,18 @@ impl Execute for RunArgs {
     const NAME: &'static str = "run";
 
     fn execute(self) -> Result<()> {
+        if self.images.take_stdin() && self.prompt.as_deref().is_none_or(|prompt| prompt == "-") {
+            return Err(CliError::usage("stdin holds a picture: give MODEL and PROMPT as arguments"));
+        }
         let (path, text) = input::model_and_text(self.model, self.prompt, "PROMPT")?;
         let prompt = match self.ids {
             true => Prompt::Tokens(input::token_ids(&text)?),
             false => Prompt::Text(text),
         };
         let model = self.lora.load(path.as_deref(), self.load.options())?;
-        let options = GenerateOptions { n: self.n, echo: self.echo, ..self.generate.wanted().options };
+        let images = self.images.read(&model)?;
+        let options =
+            GenerateOptions { n: self.n, echo: self.echo, images, ..self.generate.wanted().options };
         if self.json {
             let answers = model.generate(&prompt, &options)?;
             return output::json(&report(&model, &prompt, &options, &answers));
@@ -87,6 +97,7 @@ impl Show {
         let mut end = LineEnd::default();
         // Before the prompt is written, so that a prompt that is refused leaves no half line.
         let stream = model.stream(prompt, options)?;
+        answer.pictures = stream.pictures().clone();
         let mut echo = options.echo;
         for piece in stream {
             let piece = piece?;
@@ -171,8 +182,11 @@ fn report(model: &Model, prompt: &Prompt, options: &GenerateOptions, answers: &[
             "cached_tokens": usage.cached_tokens,
             "cached_disk_tokens": usage.disk_tokens,
             "completion_tokens": answers.iter().map(|a| a.usage.completion_tokens).sum::<usize>(),
+            "image_tokens": first.pictures.tokens(),
         },
+        "images": first.pictures.pictures.iter().map(image).collect::<Vec<_>>(),
         "timings": {
+            "encode_s": first.pictures.encode_seconds,
             "prefill_s": t.prefill_seconds,
             "decode_s": slowest,
             "prefill_tok_s": prefill_speed(&first),
@@ -185,6 +199,11 @@ fn report(model: &Model, prompt: &Prompt, options: &GenerateOptions, answers: &[
             "steps": sum(|s| s.steps),
         })),
     })
+}
+
+fn image(used: &PictureUse) -> Value {
+    let pair = |size: PixelSize| json!([size.width, size.height]);
+    json!({"size": pair(used.size), "resized": pair(used.resized), "tokens": used.tokens, "cached": used.cached})
 }
 
 fn choice(index: usize, answer: &Completion, stops: &[String], tokenizer: Option<&Tokenizer>) -> Value {

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 
 impl Ask for RunArgs {
     type Flags = ();
-    const LOCAL: &'static [&'static str] = &["ids", "lora"];
+    const LOCAL: &'static [&'static str] = &["ids", "image", "lora"];
 
     fn ask(self, server: RemoteServer, (): ()) -> Result<()> {
         let (model, prompt) = name_and_text(self.model, self.prompt)?;

@@ -13,6 +13,7 @@ mod lora;
 mod memory;
 mod names;
 mod packaged;
+mod pictures;
 mod reports;
 mod run;
 mod server;

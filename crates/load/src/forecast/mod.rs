@@ -2,6 +2,7 @@
 
 mod advice;
 mod guesses;
+mod pictures;
 
 use crate::{
     company::{Company, DraftFiles, head_sizes},
@@ -17,11 +18,12 @@ use guesses::{HeadCost, draft_bytes, guess_cost};
 use lamina_arch::{Family, Weights};
 use lamina_plan::Backend;
 use lamina_planner::{
-    DevicePlacement, DividedSpeeds, Forecast, ForecastAdvice, ForecastModel, ForecastQuestion, Objective,
-    Placement, SpeedTable,
+    DevicePlacement, DividedSpeeds, Forecast, ForecastAdvice, ForecastModel, ForecastQuestion, MemoryPart,
+    Objective, Placement, SpeedTable,
 };
 use lamina_store::Checkpoint;
 use lamina_stream::Tiered;
+use pictures::PicturePlan;
 
 /// Changes that make less of a difference are not worth telling.
 const LEAST_GAIN: f64 = 1.1;
@@ -92,11 +94,15 @@ fn forecast(
     speeds: &mut SpeedTable,
 ) -> Result<Forecast> {
     let files = DraftFiles::open(options)?;
+    let eyes = PicturePlan::of(ck, options, question, backend)?;
+    let options = &eyes.options;
     let of = |model: ForecastModel<'_>, head: Option<HeadCost>| {
         let draft = guess_cost(&files, options, backend, (head, speeds))?;
         Ok(model.drafted(draft).forecast(question, speeds, None)?)
     };
-    Ok(placed(ck, options, backend, (&files, None), of)?.unwrap_or_else(Forecast::misfit))
+    let told = placed(ck, options, backend, (&files, &eyes.parts, None), of)?;
+    let told = told.unwrap_or_else(Forecast::misfit);
+    Ok(Forecast { pictures: eyes.told, ..told })
 }
 
 /// What `of` tells of the model in `ck` and of where it lies beside what guesses for it; why it does not fit where it does
@@ -105,7 +111,7 @@ fn placed<T>(
     ck: &Checkpoint,
     options: &LoadOptions,
     backend: &dyn Backend,
-    (files, device): (&DraftFiles<'_>, Option<DevicePlacement>),
+    (files, eyes, device): (&DraftFiles<'_>, &[MemoryPart], Option<DevicePlacement>),
     of: impl FnOnce(ForecastModel<'_>, Option<HeadCost>) -> Result<T>,
 ) -> Result<Result<T, String>> {
     let memory = files.model().and_then(|_| options.placing().memory_of(backend));
@@ -114,8 +120,11 @@ fn placed<T>(
         Some(Ok(bytes)) => bytes,
         None => 0,
     };
+    let draft = MemoryPart { name: "draft model", bytes };
+    let beside: Vec<MemoryPart> = [draft].into_iter().chain(eyes.iter().copied()).collect();
+    let bytes = beside.iter().map(|part| part.bytes).sum();
     let company = Company { bytes, memory, heads: files.heads(), device, ..Company::default() };
-    in_company(ck, options, backend, company, |model, head| of(model.beside(bytes), head))
+    in_company(ck, options, backend, company, |model, head| of(model.beside(beside), head))
 }
 
 fn in_company<T>(
@@ -215,12 +224,15 @@ fn divided(
     tiered.homes = device.homes.clone();
     let (tiered, batch) = (&*tiered, searched_batch(&options, question));
     let files = DraftFiles::open(&options)?;
+    let eyes = PicturePlan::of(ck, &options, question, tiered)?;
     let of = |model: ForecastModel<'_>, head: Option<HeadCost>| {
         let draft = guess_cost(&files, &options, tiered, (head, speeds.host()))?;
         Ok(model.drafted(draft).forecast_divided(question, (tiered, &device), batch, speeds)?)
     };
-    Ok(match placed(ck, &options, tiered, (&files, Some(device.clone())), of)? {
-        Ok((found, rules)) => DivisionForecast::Both(Box::new(found), rules),
+    Ok(match placed(ck, &options, tiered, (&files, &eyes.parts, Some(device.clone())), of)? {
+        Ok((found, rules)) => {
+            DivisionForecast::Both(Box::new(Forecast { pictures: eyes.told, ..found }), rules)
+        }
         Err(problem) => no_room(problem),
     })
 }

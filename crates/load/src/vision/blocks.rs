@@ -3,7 +3,7 @@
 use super::stage::{PlanStage, Together};
 use crate::error::Result;
 use lamina_arch::vision::{ProjectorStep, VisionEncoder, VisionSpec, VisionWeights};
-use lamina_plan::{Backend, emit_blocks, emit_merger, emit_projection};
+use lamina_plan::{Backend, Plan, emit_blocks, emit_merger, emit_projection};
 use std::ops::Range;
 
 /// All blocks.
@@ -47,16 +47,30 @@ pub(super) struct BlockRows {
     pub whole: Vec<Together>,
 }
 
-impl Blocks {
-    /// The blocks of an encoder with their weights on handles of `backend`.
-    pub fn new(spec: &VisionSpec, weights: &VisionWeights<'_>, backend: &dyn Backend) -> Result<Blocks> {
-        let (encoder, has) = (&spec.encoder, |name: &str| weights.has(name));
-        let run = |layers: Range<usize>| -> Result<BlockRun> {
-            let stage = PlanStage::new(backend, emit_blocks(spec, layers.clone(), &has), weights)?;
-            Ok(BlockRun { stage, layers })
-        };
+/// What is run of all blocks.
+pub(super) struct BlockPlans {
+    pub first: Plan,
+    pub merge: Option<MergePlans>,
+}
+
+/// What is run of a merge, and behind it.
+pub(super) struct MergePlans {
+    /// Rows of a square.
+    pub square: usize,
+    /// Blocks before it.
+    pub after: usize,
+    pub attend: Plan,
+    pub mix: Plan,
+    pub rest: Plan,
+}
+
+impl BlockPlans {
+    pub fn of(spec: &VisionSpec, has: &dyn Fn(&str) -> bool) -> BlockPlans {
+        let encoder = &spec.encoder;
         let all = encoder.layers.len();
-        let Some(merger) = &encoder.merger else { return Ok(Blocks { first: run(0..all)?, merge: None }) };
+        let Some(merger) = &encoder.merger else {
+            return BlockPlans { first: emit_blocks(spec, 0..all, has), merge: None };
+        };
         let square = merger.side * merger.side;
         let mix = [
             ProjectorStep::Norm("v.vit_merger.ds_ln", merger.norm),
@@ -64,14 +78,29 @@ impl Blocks {
             ProjectorStep::Act(merger.act),
             ProjectorStep::Linear("v.vit_merger.ds_ffn_down", encoder.hidden),
         ];
-        let mix = emit_projection(spec, &mix, (square * encoder.hidden, 0), &has);
-        let merge = Merge {
+        let merge = MergePlans {
             square,
-            attend: PlanStage::new(backend, emit_merger(spec, merger, &has), weights)?,
-            mix: PlanStage::new(backend, mix, weights)?,
-            rest: run(merger.after..all)?,
+            after: merger.after,
+            attend: emit_merger(spec, merger, has),
+            mix: emit_projection(spec, &mix, (square * encoder.hidden, 0), has),
+            rest: emit_blocks(spec, merger.after..all, has),
         };
-        Ok(Blocks { first: run(0..merger.after)?, merge: Some(merge) })
+        BlockPlans { first: emit_blocks(spec, 0..merger.after, has), merge: Some(merge) }
+    }
+}
+
+impl Blocks {
+    /// The blocks of an encoder with their weights on handles of `backend`.
+    pub fn new(spec: &VisionSpec, weights: &VisionWeights<'_>, backend: &dyn Backend) -> Result<Blocks> {
+        let all = spec.encoder.layers.len();
+        let BlockPlans { first, merge } = BlockPlans::of(spec, &|name| weights.has(name));
+        let stage = |plan| PlanStage::new(backend, plan, weights);
+        let run = |plan, layers| -> Result<BlockRun> { Ok(BlockRun { stage: stage(plan)?, layers }) };
+        let Some(MergePlans { square, after, attend, mix, rest }) = merge else {
+            return Ok(Blocks { first: run(first, 0..all)?, merge: None });
+        };
+        let merge = Merge { square, attend: stage(attend)?, mix: stage(mix)?, rest: run(rest, after..all)? };
+        Ok(Blocks { first: run(first, 0..after)?, merge: Some(merge) })
     }
 
     /// Takes rows through all blocks.

@@ -3,6 +3,7 @@
 use super::{
     eyes::{Eyes, PictureRows},
     search::FoundEncoder,
+    sizes::cache_bytes,
 };
 use crate::{
     error::{Error, Result},
@@ -63,7 +64,7 @@ impl PictureEncoder {
         let FoundEncoder { found, family, spec } = of;
         let own = backend.handle()?;
         let identity = format!("{} {weights:?}", backend.identity());
-        let cache = RowCache::new(options.image_cache);
+        let cache = RowCache::new(cache_bytes(options, backend));
         let state = Mutex::new(EncoderState { backend: own, eyes: None, cache });
         let (source, file) = (found.source, found.file);
         Some(PictureEncoder { spec, family, source, file, identity, limits: options.image_limit, state })
@@ -94,18 +95,6 @@ impl PictureEncoder {
         &self.spec
     }
 
-    /// Rows that a step must have room for: those of a picture or tile that see one another, where there is a largest one.
-    pub fn step_rows(&self) -> usize {
-        if self.spec.sight == PictureSight::Causal {
-            return 0;
-        }
-        match self.spec.pixels.fit {
-            Fit::Budget { cells, .. } => cells as usize,
-            Fit::Exact { size, .. } => self.spec.layout(size).map_or(0, |layout| layout.cells[0].cells()),
-            _ => 0,
-        }
-    }
-
     /// What names a picture: its pixels, what becomes of them, and what computes it. Two files with the same pixels are the
     /// same picture.
     pub fn id(&self, picture: &Picture) -> Name {
@@ -132,6 +121,18 @@ impl PictureEncoder {
         let rows = Arc::new(encoded.and_then(|mut all| all.pop()).ok_or_else(missing)?);
         state.cache.put(id, rows.clone());
         Ok(EncodedPicture { rows, cached: false })
+    }
+}
+
+/// Rows that a step must have room for: those of a picture or tile that see one another, where there is a largest one.
+pub(crate) fn step_rows(spec: &VisionSpec) -> usize {
+    if spec.sight == PictureSight::Causal {
+        return 0;
+    }
+    match spec.pixels.fit {
+        Fit::Budget { cells, .. } => cells as usize,
+        Fit::Exact { size, .. } => spec.layout(size).map_or(0, |layout| layout.cells[0].cells()),
+        _ => 0,
     }
 }
 

@@ -13,11 +13,11 @@ use lamina_arch::vision::{
     VisionWeights,
 };
 use lamina_image::{Normalization, Picture};
-use lamina_plan::{Backend, emit_patches, emit_projection};
+use lamina_plan::{Backend, Plan, emit_patches, emit_projection};
 use std::ops::Range;
 
 /// Rows of tiles that are encoded in one step, where one tile does not have more.
-const STEP_ROWS: usize = 4096;
+pub(super) const STEP_ROWS: usize = 4096;
 
 /// An encoder and a projector on a backend.
 pub struct Eyes {
@@ -282,33 +282,59 @@ impl Eyes {
     }
 }
 
-/// Steps of a projector on `backend`: runs of steps on single rows are a plan each.
-fn folds(
+/// A step of a projector before its weights are read.
+pub(super) enum FoldStep {
+    Pool(usize),
+    Merge(usize, MergeOrder),
+    Standardize([&'static str; 2], usize),
+    Plan(Plan),
+}
+
+/// Steps of a projector: runs of steps on single rows are a plan each.
+pub(super) fn fold_steps(
     spec: &VisionSpec,
     steps: &[ProjectorStep],
     (mut width, block): (usize, usize),
-    weights: &VisionWeights<'_>,
-    backend: &dyn Backend,
-) -> Result<Vec<Fold>> {
+    has: &dyn Fn(&str) -> bool,
+) -> Vec<FoldStep> {
     use ProjectorStep::{Merge, Pool, Standardize};
     let on_host = |step: &ProjectorStep| matches!(step, Pool { .. } | Merge { .. } | Standardize(_));
     let mut out = vec![];
     for run in steps.chunk_by(|a, b| !on_host(a) && !on_host(b)) {
-        match run[0] {
-            Pool { side } => out.push(Fold::Pool(side)),
-            Standardize(names) => out.push(Fold::Standardize(vectors(names, width, weights)?)),
+        out.push(match run[0] {
+            Pool { side } => FoldStep::Pool(side),
+            Standardize(names) => FoldStep::Standardize(names, width),
             Merge { side, order } => {
                 width *= side * side;
-                out.push(Fold::Merge(side, order));
+                FoldStep::Merge(side, order)
             }
             _ => {
-                let plan = emit_projection(spec, run, (width, block), &|name| weights.has(name));
+                let plan = emit_projection(spec, run, (width, block), has);
                 width = plan.width(plan.normed);
-                out.push(Fold::Plan(Box::new(PlanStage::new(backend, plan, weights)?)));
+                FoldStep::Plan(plan)
             }
-        }
+        });
     }
-    Ok(out)
+    out
+}
+
+/// Steps of a projector on `backend`.
+fn folds(
+    spec: &VisionSpec,
+    steps: &[ProjectorStep],
+    from: (usize, usize),
+    weights: &VisionWeights<'_>,
+    backend: &dyn Backend,
+) -> Result<Vec<Fold>> {
+    let fold = |step| {
+        Ok(match step {
+            FoldStep::Pool(side) => Fold::Pool(side),
+            FoldStep::Merge(side, order) => Fold::Merge(side, order),
+            FoldStep::Standardize(names, width) => Fold::Standardize(vectors(names, width, weights)?),
+            FoldStep::Plan(plan) => Fold::Plan(Box::new(PlanStage::new(backend, plan, weights)?)),
+        })
+    };
+    fold_steps(spec, steps, from, &|name| weights.has(name)).into_iter().map(fold).collect()
 }
 
 /// Vectors of `width` numbers that have to be there.

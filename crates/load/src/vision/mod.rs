@@ -7,8 +7,10 @@ mod fold;
 mod order;
 mod places;
 mod search;
+mod sizes;
 mod stage;
 
 pub use encoder::{EncodedPicture, IMAGE_CACHE, PictureEncoder};
 pub use eyes::{Eyes, PictureRows};
 pub(crate) use search::find_encoder;
+pub(crate) use sizes::picture_parts;

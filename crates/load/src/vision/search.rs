@@ -1,6 +1,6 @@
 //! The encoder of pictures that goes with a model.
 
-use super::encoder::PictureEncoder;
+use super::encoder::{PictureEncoder, step_rows};
 use crate::{
     error::{Error, Result},
     identity::encoder_identity,
@@ -60,6 +60,14 @@ fn of(found: FoundMmproj, options: &LoadOptions) -> Result<FoundEncoder> {
 }
 
 impl FoundEncoder {
+    /// The options with steps that hold the rows of a tile that see one another.
+    pub fn raised(&self, options: &LoadOptions, backend: &dyn Backend) -> LoadOptions {
+        let least = step_rows(&self.spec);
+        let batch_rows = options.batch_rows.map(|rows| rows.max(least));
+        let batch_rows = batch_rows.or((backend.rows() < least).then_some(least));
+        LoadOptions { batch_rows, ..options.clone() }
+    }
+
     /// What encodes on a handle of `backend`; none where that holds one model only.
     pub fn on(self, ck: &Checkpoint, options: &LoadOptions, backend: &dyn Backend) -> Option<PictureEncoder> {
         let weights = encoder_identity(self.found.checkpoint.as_ref().unwrap_or(ck), options);

@@ -96,20 +96,9 @@ impl PlanStage {
         if self.machine.as_ref().is_some_and(|(_, limits)| fits(limits)) {
             return Ok(());
         }
-        let large = |n: usize, least: usize| n.next_power_of_two().max(least);
         let before =
             self.machine.take().map_or((0, 0), |(_, l)| (l.rows, l.pages.first().copied().unwrap_or(0)));
-        let rows = large(rows, LEAST_ROWS).max(before.0);
-        let pages = large(pages, rows.div_ceil(PAGE_LEN)).max(before.1);
-        let groups = self.plan.kv.groups.len();
-        let limits = Limits {
-            rows,
-            selected: 1,
-            logits: 1,
-            pages: vec![pages; groups],
-            states: 0,
-            kv: vec![KvType::F32.into(); groups],
-        };
+        let limits = machine_limits(&self.plan, rows, pages, before);
         let shared: Option<Vec<BackendWeight>> = self.weights.iter().map(|w| self.backend.share(w)).collect();
         let again = || {
             Error::Unsupported(format!("pictures on {}: its weights cannot be shared", self.backend.name()))
@@ -117,6 +106,22 @@ impl PlanStage {
         let machine = handle(&*self.backend)?.machine(&self.plan, shared.ok_or_else(again)?, &limits)?;
         self.machine = Some((machine, limits));
         Ok(())
+    }
+}
+
+/// Limits of a machine for so many rows and pages, no smaller than it was `before`.
+pub(super) fn machine_limits(plan: &Plan, rows: usize, pages: usize, before: (usize, usize)) -> Limits {
+    let large = |n: usize, least: usize| n.next_power_of_two().max(least);
+    let rows = large(rows, LEAST_ROWS).max(before.0);
+    let pages = large(pages, rows.div_ceil(PAGE_LEN)).max(before.1);
+    let groups = plan.kv.groups.len();
+    Limits {
+        rows,
+        selected: 1,
+        logits: 1,
+        pages: vec![pages; groups],
+        states: 0,
+        kv: vec![KvType::F32.into(); groups],
     }
 }
 

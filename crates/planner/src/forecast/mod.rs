@@ -5,6 +5,7 @@ mod device_forecast;
 mod division;
 mod draft_forecast;
 mod model_forecast;
+mod picture_forecast;
 mod speeds;
 
 use crate::{class_home::ClassHome, memory_parts::MemoryPart, speed_table::SpeedQuality};
@@ -14,6 +15,7 @@ pub use draft_forecast::{DraftCost, DraftForecast, DraftSpeed};
 pub use model_forecast::{
     DiskForecast, EXPERT_USES, ForecastModel, HitForecast, ModelFiles, SwapForecast, bytes_per_token,
 };
+pub use picture_forecast::{PictureForecast, PictureSize};
 
 /// What shall be told.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +30,8 @@ pub struct ForecastQuestion {
     pub before: Option<usize>,
     /// Speeds of this machine are measured anew, and not taken from the last time.
     pub measure: bool,
+    /// Width and height of a picture.
+    pub image: Option<(u32, u32)>,
     /// What could be changed for more speed is told too.
     pub advice: bool,
 }
@@ -40,6 +44,7 @@ impl Default for ForecastQuestion {
             gen_tokens: 128,
             before: None,
             measure: false,
+            image: None,
             advice: true,
         }
     }
@@ -136,6 +141,8 @@ pub struct Forecast {
     pub disk: Option<DiskForecast>,
     /// What a device beside the host takes; none where one machine has all.
     pub device: Option<DeviceForecast>,
+    /// What an encoder of pictures takes; none where the model takes text only.
+    pub pictures: Option<PictureForecast>,
     /// What preempted sequences may take; none where they are computed again.
     pub swap: Option<SwapForecast>,
     /// Bytes per second that the memory gives, as measured.

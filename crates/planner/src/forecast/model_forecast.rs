@@ -107,8 +107,9 @@ pub struct ForecastModel<'a> {
     /// Bytes that the process held before anything was measured, and most that it may hold.
     process: u64,
     budget: Option<u64>,
-    /// Bytes of a draft model beside it, and what a guess costs.
-    neighbour: u64,
+    /// What others take beside it.
+    neighbours: Vec<MemoryPart>,
+    /// What a guess costs.
     draft: Option<DraftCost>,
 }
 
@@ -135,13 +136,13 @@ impl<'a> ForecastModel<'a> {
         let process = resident_memory().unwrap_or(0);
         let held = if backend.capabilities().shares_memory { process } else { 0 };
         let budget = options.memory_of(backend).map(|m| m.free + held);
-        let (neighbour, draft) = (0, None);
-        ForecastModel { model, placement, backend, options, files, process, budget, neighbour, draft }
+        let (neighbours, draft) = (vec![], None);
+        ForecastModel { model, placement, backend, options, files, process, budget, neighbours, draft }
     }
 
-    /// The same beside a draft model of so many bytes.
-    pub fn beside(self, neighbour: u64) -> Self {
-        ForecastModel { neighbour, ..self }
+    /// The same beside others.
+    pub fn beside(self, neighbours: Vec<MemoryPart>) -> Self {
+        ForecastModel { neighbours, ..self }
     }
 
     /// The same with guesses that cost so much.
@@ -179,6 +180,7 @@ impl<'a> ForecastModel<'a> {
             context: self.placement.cache.context.min(longest),
             disk,
             device: None,
+            pictures: None,
             swap: SwapForecast::of(self.options, self.placement.token_bytes),
             ram_rate: model.hardware.ram,
             measured: Some(measured.quality),
@@ -315,10 +317,8 @@ impl<'a> ForecastModel<'a> {
     /// Where memory goes.
     fn memory(&self) -> Result<Vec<MemoryPart>> {
         let mut parts = MemoryPart::of(self.model, self.placement, self.backend, self.options)?;
-        let others = [("draft model", self.neighbour), ("process", self.process)];
-        parts.extend(
-            others.map(|(name, bytes)| MemoryPart { name, bytes }).into_iter().filter(|p| p.bytes > 0),
-        );
+        let process = MemoryPart { name: "process", bytes: self.process };
+        parts.extend(self.neighbours.iter().copied().chain([process]).filter(|part| part.bytes > 0));
         Ok(parts)
     }
 

@@ -2,6 +2,7 @@
 
 mod jobs;
 mod json;
+mod picture;
 mod predict;
 
 use crate::meter::{Meter, median};
@@ -14,6 +15,7 @@ use lamina_engine::{
     Engine, Event, EventLog, Generation, Request, Task, Timings, TraceDetail, sample::SamplingParams,
 };
 use lamina_plan::{Profile, StreamCounts};
+pub use picture::{BenchPicture, PictureReport, pictures};
 use predict::forecasts;
 use std::{path::Path, sync::mpsc::channel, time::Instant};
 

@@ -106,7 +106,7 @@ class LLM(Closing):
         if continue_final_message:
             raise UnsupportedError("continue_final_message=True is not supported: generate continues apply_chat_template's text")
         if mm_processor_kwargs:
-            raise UnsupportedError("mm_processor_kwargs is not supported: models take text")
+            raise UnsupportedError("mm_processor_kwargs is not supported: image_max_tokens of LLM bounds pictures")
         if chat_template_content_format not in ("auto", "string", "openai"):
             raise InvalidRequestError(f'chat_template_content_format takes "auto", not {chat_template_content_format!r}')
         talks: List[Any] = list(messages) if messages and not isinstance(messages[0], dict) else [messages]
