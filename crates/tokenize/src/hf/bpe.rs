@@ -1,6 +1,6 @@
 //! Byte-pair encoding of a `tokenizer.json`: characters with affixes, unknown ones, bytes, merges.
 
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use serde_json::Value;
 
 use super::field;
@@ -22,7 +22,12 @@ pub(super) struct HfBpe {
     unknown: Option<String>,
     fuse_unknown: bool,
     whole_pieces: bool,
+    /// The character of spaces, if no merge joins it to another one before it.
+    pub word_start: Option<char>,
 }
+
+/// What stands for a space in texts that are cut nowhere.
+const SPACES: [char; 2] = ['\u{2581}', ' '];
 
 impl HfBpe {
     pub fn read(json: &Value) -> Result<HfBpe, String> {
@@ -39,7 +44,7 @@ impl HfBpe {
             let mut chars = text.chars();
             chars.next().filter(|_| chars.as_str().is_empty())
         };
-        Ok(HfBpe {
+        let model = HfBpe {
             merges: read_merges(json, &ids, &prefix)?,
             chars: ids.iter().filter_map(|(text, &id)| Some((single(text)?, id))).collect(),
             bytes: flag("byte_fallback")?.then(|| Box::new(std::array::from_fn(byte))),
@@ -48,8 +53,28 @@ impl HfBpe {
             unknown: text("unk_token")?,
             fuse_unknown: flag("fuse_unk")?,
             whole_pieces: flag("ignore_merges")?,
+            word_start: None,
             ids,
-        })
+        };
+        let word_start = SPACES.into_iter().find(|&space| model.ends_before(space, json));
+        Ok(HfBpe { word_start, ..model })
+    }
+
+    /// Whether a text is what its words are, each of which `space` begins: no merge crosses its beginning. Merges go by ids,
+    /// so that no two tokens may have one, and a token that stands for others may not look like a space.
+    fn ends_before(&self, space: char, json: &Value) -> bool {
+        let ids: AHashSet<u32> = self.ids.values().copied().collect();
+        let crosses = |merge: &Value| {
+            pair(merge).is_none_or(|(left, right)| right.starts_with(space) && !left.ends_with(space))
+        };
+        let list = json.get("merges").and_then(Value::as_array);
+        ids.len() == self.ids.len()
+            && self.chars.contains_key(&space)
+            && self.prefix.is_empty()
+            && self.suffix.is_empty()
+            && !self.whole_pieces
+            && !self.unknown.as_ref().is_some_and(|unknown| unknown.ends_with(space))
+            && !list.into_iter().flatten().any(crosses)
     }
 
     pub fn encode(&self, piece: &str, out: &mut Vec<u32>) -> Result<(), String> {

@@ -111,6 +111,53 @@ impl PreTokenizer {
         }
     }
 
+    /// The pattern by which it cuts, if what is behind a match is cut as if nothing came before.
+    pub fn pattern(&self) -> Result<Option<&StagePattern>, String> {
+        Ok(match self {
+            PreTokenizer::ByteLevel { regex: true, .. } => Some(GPT2.as_ref().map_err(Clone::clone)?),
+            PreTokenizer::Split { pattern, behavior, invert: false } if behavior.ends_with_matches() => {
+                Some(pattern)
+            }
+            _ => None,
+        })
+    }
+
+    /// What becomes of the matches of its pattern.
+    pub fn behavior(&self) -> Behavior {
+        match self {
+            PreTokenizer::Split { behavior, .. } => *behavior,
+            _ => Behavior::Isolated,
+        }
+    }
+
+    /// The character before which it cuts in any case.
+    pub fn separator(&self) -> Option<char> {
+        match self {
+            PreTokenizer::Delimiter(delimiter) => Some(*delimiter),
+            PreTokenizer::Metaspace(metaspace) => metaspace.split.then_some(metaspace.replacement),
+            _ => None,
+        }
+    }
+
+    /// What it does to a passage before it cuts; done twice, it is the same.
+    pub fn begin(&self, passage: &mut Passage) {
+        match self {
+            PreTokenizer::ByteLevel { prefix_space: true, .. } if !passage.text.starts_with(' ') => {
+                passage.prepend(" ");
+            }
+            PreTokenizer::Metaspace(metaspace) => metaspace.mark(passage),
+            _ => {}
+        }
+    }
+
+    /// What it does to a piece that it has cut.
+    pub fn finished(&self, mut piece: Passage) -> Passage {
+        if let PreTokenizer::ByteLevel { .. } = self {
+            byte_characters(&mut piece);
+        }
+        piece
+    }
+
     /// Cuts all pieces of text.
     pub fn run(&self, pieces: &mut Vec<Piece>) -> Result<(), String> {
         match self {
@@ -119,7 +166,18 @@ impl PreTokenizer {
                 split(pieces, Behavior::Removed, |text| Ok(of_chars(text, char::is_whitespace)))?;
                 split(pieces, Behavior::Isolated, |text| Ok(of_chars(text, is_punctuation)))
             }
-            PreTokenizer::ByteLevel { prefix_space, regex } => byte_level(pieces, *prefix_space, *regex),
+            PreTokenizer::ByteLevel { regex, .. } => cut(pieces, |mut passage, out| {
+                self.begin(&mut passage);
+                match regex {
+                    false => out.push(passage),
+                    true => {
+                        let pattern = GPT2.as_ref().map_err(Clone::clone)?;
+                        push(&passage, Behavior::Isolated.pieces(pattern.places(&passage.text)?), out);
+                    }
+                }
+                out.iter_mut().for_each(byte_characters);
+                Ok(())
+            }),
             PreTokenizer::Delimiter(c) => {
                 split(pieces, Behavior::Removed, |text| Ok(of_chars(text, |other| other == *c)))
             }
@@ -171,19 +229,24 @@ impl Metaspace {
         Ok(Metaspace { replacement: field::character(json, "replacement")?, prepend, split })
     }
 
-    fn run(self, pieces: &mut Vec<Piece>) -> Result<(), String> {
+    /// Puts the character in the place of spaces, and first.
+    fn mark(self, passage: &mut Passage) {
         let replacement = self.replacement.to_string();
+        let spaces: Vec<_> = passage.text.match_indices(' ').map(|(at, _)| (at, at + 1)).collect();
+        passage.replace(&spaces, &replacement);
+        let wanted = match self.prepend {
+            Prepend::Always => true,
+            Prepend::First => passage.place.0 == 0,
+            Prepend::Never => false,
+        };
+        if wanted && !passage.text.starts_with(self.replacement) {
+            passage.prepend(&replacement);
+        }
+    }
+
+    fn run(self, pieces: &mut Vec<Piece>) -> Result<(), String> {
         cut(pieces, |mut passage, out| {
-            let spaces: Vec<_> = passage.text.match_indices(' ').map(|(at, _)| (at, at + 1)).collect();
-            passage.replace(&spaces, &replacement);
-            let wanted = match self.prepend {
-                Prepend::Always => true,
-                Prepend::First => passage.place.0 == 0,
-                Prepend::Never => false,
-            };
-            if wanted && !passage.text.starts_with(self.replacement) {
-                passage.prepend(&replacement);
-            }
+            self.mark(&mut passage);
             match self.split {
                 false => out.push(passage),
                 true => {
@@ -194,22 +257,6 @@ impl Metaspace {
             Ok(())
         })
     }
-}
-
-/// A space first where there is none, GPT-2's pattern, and bytes as characters.
-fn byte_level(pieces: &mut Vec<Piece>, prefix_space: bool, regex: bool) -> Result<(), String> {
-    let pattern = GPT2.as_ref().map_err(Clone::clone)?;
-    cut(pieces, |mut passage, out| {
-        if prefix_space && !passage.text.starts_with(' ') {
-            passage.prepend(" ");
-        }
-        match regex {
-            false => out.push(passage),
-            true => push(&passage, Behavior::Isolated.pieces(pattern.places(&passage.text)?), out),
-        }
-        out.iter_mut().for_each(byte_characters);
-        Ok(())
-    })
 }
 
 /// Cuts all pieces where a pattern says so.

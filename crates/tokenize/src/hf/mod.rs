@@ -8,6 +8,7 @@ mod field;
 mod ids;
 mod model;
 mod normalize;
+mod parts;
 mod passage;
 mod pattern;
 mod post;
@@ -27,6 +28,7 @@ use cuts::PreTokenizer;
 use model::Model;
 pub(crate) use model::kind as model_kind;
 use normalize::FileNormalizer;
+pub(crate) use parts::HfParts;
 use passage::{Passage, Piece};
 use post::PostProcessor;
 
@@ -165,15 +167,24 @@ impl HfEngine {
         text: &str,
         parse: bool,
     ) -> Result<Vec<Piece>, TokenizeError> {
-        let tracked = cuts.is_some_and(PreTokenizer::asks_place)
-            || self.normalizer.as_ref().is_some_and(FileNormalizer::may_insert);
-        let whole = Passage::new(text, tracked);
-        let mut pieces =
-            self.added.extract(whole, self.normalizer.as_ref(), parse).map_err(TokenizeError::Json)?;
+        let mut pieces = self.extracted(cuts, text, parse)?;
         if let Some(cuts) = cuts {
             cuts.run(&mut pieces).map_err(TokenizeError::Json)?;
         }
         Ok(pieces)
+    }
+
+    /// The normal forms of what stands between added tokens, and these.
+    fn extracted(
+        &self,
+        cuts: Option<&PreTokenizer>,
+        text: &str,
+        parse: bool,
+    ) -> Result<Vec<Piece>, TokenizeError> {
+        let tracked = cuts.is_some_and(PreTokenizer::asks_place)
+            || self.normalizer.as_ref().is_some_and(FileNormalizer::may_insert);
+        let whole = Passage::new(text, tracked);
+        self.added.extract(whole, self.normalizer.as_ref(), parse).map_err(TokenizeError::Json)
     }
 
     /// Words come again and again: those of a long text are tokenized once.

@@ -36,6 +36,14 @@ impl Model {
         }
     }
 
+    /// The character before which no merge joins, unless it stands there too: what it begins is encoded by itself.
+    pub fn word_start(&self) -> Option<char> {
+        match self {
+            Model::Bpe(model) => model.word_start,
+            _ => None,
+        }
+    }
+
     fn ids(&self) -> &TokenIds {
         match self {
             Model::Bpe(model) => &model.ids,

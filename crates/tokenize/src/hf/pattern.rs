@@ -6,6 +6,7 @@ use fancy_regex::Regex;
 use regex_automata::util::syntax;
 use serde_json::Value;
 
+use super::parts::Stretch;
 use crate::split::FilePattern;
 
 /// Stretches of a text in order, and whether each matches.
@@ -53,6 +54,40 @@ impl StagePattern {
             }
             StagePattern::Followed(_) => true,
         }
+    }
+
+    /// The places of the next part, which ends with a match or with the text. None where it may match nothing: then places
+    /// may depend on those before.
+    pub fn places_from(&self, text: &str, stretch: &mut Stretch) -> Result<Option<Places>, String> {
+        let (from, least) = (stretch.from, stretch.least());
+        let mut next: Box<dyn FnMut(usize) -> Option<(usize, usize)> + '_> = match self {
+            StagePattern::Followed(pattern) => {
+                let steps = stretch.steps.get_or_insert_with(|| FilePattern::most_steps(text));
+                return pattern.places_from(text, (from, least), steps).map(Some).map_err(|e| e.to_string());
+            }
+            StagePattern::Text(wanted) if wanted.is_empty() => return Ok(None),
+            StagePattern::Linear(_) if self.may_be_empty() => return Ok(None),
+            StagePattern::Text(wanted) => Box::new(|at| {
+                let start = at + text[at..].find(wanted.as_str())?;
+                Some((start, start + wanted.len()))
+            }),
+            StagePattern::Linear(regex) => Box::new(|at| {
+                let found = regex.find_from_pos(text, at).ok().flatten()?;
+                Some((found.start(), found.end()))
+            }),
+        };
+        let (mut places, mut done) = (Places::new(), from);
+        while done < least
+            && let Some((start, end)) = next(done)
+        {
+            places.extend((done < start).then_some(((done, start), false)));
+            places.push(((start, end), true));
+            done = end;
+        }
+        if done < least && done < text.len() {
+            places.push(((done, text.len()), false));
+        }
+        Ok(Some(places))
     }
 
     /// Where it matches in a text, and the gaps between.

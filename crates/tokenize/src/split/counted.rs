@@ -48,24 +48,26 @@ impl CountedMatcher {
         Ok(CountedMatcher { regex, trims, met: Mutex::default() })
     }
 
-    /// Gives all matches of a text to `each`, in order.
+    /// Gives the matches of a text from `from` on to `each`, in order, while that asks for more.
     ///
     /// # Errors
-    /// When they take more than `most` looks at a byte.
+    /// When they take more than the looks at a byte that are `left`.
     pub fn matches(
         &self,
         text: &str,
-        mut most: usize,
-        mut each: impl FnMut((usize, usize)),
+        from: usize,
+        left: &mut usize,
+        each: &mut dyn FnMut((usize, usize)) -> bool,
     ) -> Result<(), Failure> {
         let known = self.met.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut states = known.unwrap_or_else(|| MetStates {
             forward: self.regex.forward().create_cache(),
             reverse: self.regex.reverse().create_cache(),
         });
-        let mut at = 0;
-        while let Some(found) = self.find(text, at, &mut states, &mut most)? {
-            each(found);
+        let mut at = from;
+        while let Some(found) = self.find(text, at, &mut states, left)?
+            && each(found)
+        {
             at = found.1;
         }
         self.met.lock().unwrap_or_else(PoisonError::into_inner).push(states);

@@ -105,30 +105,51 @@ impl FilePattern {
     /// # Errors
     /// When that takes too long.
     pub fn places(&self, text: &str) -> Result<Places, Failure> {
+        self.places_from(text, (0, usize::MAX), &mut FilePattern::most_steps(text))
+    }
+
+    /// The same from `from` on, which is 0 or where a match ended, up to the end of the first match that ends at `least` or
+    /// behind it. `left`: steps that the text has left.
+    ///
+    /// # Errors
+    /// When that takes too long.
+    pub fn places_from(
+        &self,
+        text: &str,
+        (from, least): (usize, usize),
+        left: &mut usize,
+    ) -> Result<Places, Failure> {
         let mut places = Places::new();
+        let mut each = |found: (usize, usize)| {
+            push(&mut places, from, found);
+            found.0 == found.1 || found.1 < least
+        };
         match self {
-            FilePattern::Walking(matcher) => {
-                matcher.matches(text, most_steps(text), |found| push(&mut places, found))?;
-            }
+            FilePattern::Walking(matcher) => matcher.matches(text, from, left, &mut each)?,
             FilePattern::Backtracking { looks_far: true, .. } if text.len() > LONGEST_LOOK => {
                 let bytes = text.len();
                 return Err(format!("its pattern looks around in a text of {bytes} bytes without a cut; {LONGEST_LOOK} are allowed: shorten it").into());
             }
-            FilePattern::Backtracking { .. } => self.by_trying(text, &mut places)?,
+            FilePattern::Backtracking { .. } => self.by_trying(text, from, left, &mut each)?,
         }
-        let end = places.last().map_or(0, |(place, _)| place.1);
-        if end < text.len() || text.is_empty() {
+        let end = places.last().map_or(from, |(place, _)| place.1);
+        if (end < least && end < text.len()) || text.is_empty() {
             places.push(((end, text.len()), false));
         }
         Ok(places)
     }
 
     /// All matches, as the iterator of the engine gives them: none that is empty right behind another.
-    fn by_trying(&self, text: &str, places: &mut Places) -> Result<(), Failure> {
-        let mut left = most_steps(text);
-        let (mut at, mut last) = (0, None);
+    fn by_trying(
+        &self,
+        text: &str,
+        from: usize,
+        left: &mut usize,
+        each: &mut dyn FnMut((usize, usize)) -> bool,
+    ) -> Result<(), Failure> {
+        let (mut at, mut last) = (from, (from > 0).then_some(from));
         while at <= text.len() {
-            let Some((start, end)) = self.search(text, at, &mut left)? else { break };
+            let Some((start, end)) = self.search(text, at, left)? else { break };
             at = end;
             if start == end {
                 at += text[end..].chars().next().map_or(1, char::len_utf8);
@@ -137,19 +158,22 @@ impl FilePattern {
                 }
             }
             last = Some(end);
-            push(places, (start, end));
+            if !each((start, end)) {
+                break;
+            }
         }
         Ok(())
     }
+
+    /// Steps that all searches of a text may take.
+    pub fn most_steps(text: &str) -> usize {
+        MOST_STEPS + STEPS_OF_BYTE * text.len()
+    }
 }
 
-fn most_steps(text: &str) -> usize {
-    MOST_STEPS + STEPS_OF_BYTE * text.len()
-}
-
-/// Adds a match, and the gap before it.
-fn push(places: &mut Places, (start, end): (usize, usize)) {
-    let before = places.last().map_or(0, |(place, _)| place.1);
+/// Adds a match, and the gap before it, which begins at `from` or where the match before ends.
+fn push(places: &mut Places, from: usize, (start, end): (usize, usize)) {
+    let before = places.last().map_or(from, |(place, _)| place.1);
     if before != start {
         places.push(((before, start), false));
     }

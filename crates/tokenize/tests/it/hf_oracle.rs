@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use crate::common::{read, text};
+use crate::long_text::in_parts;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use lamina_fixtures::{Numbers, shared};
 use lamina_tokenize::{Special, Tokenizer};
@@ -45,6 +46,10 @@ fn difference(library: &mut Library, ours: &Tokenizer, texts: &[String]) -> Opti
             // Where the library panics, or takes an error for the end of all matches, anything is better.
             let Some(want) = wanted(library, text, special) else { continue };
             let have = ours.encode(text, special);
+            if let Ok(whole) = &have {
+                let bytes = 1 + text.len() % 7;
+                assert_eq!(&in_parts(ours, text, special, bytes).0, whole, "in parts of {bytes}: {text:?}");
+            }
             if have.as_ref().ok() != Some(&want) {
                 return Some(format!("{special:?} {text:?}\n  ours {have:?}\n their {want:?}"));
             }

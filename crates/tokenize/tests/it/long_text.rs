@@ -3,8 +3,10 @@
 use crate::common::{gguf, read, text};
 use lamina_fixtures::{Numbers, shared};
 use lamina_tokenize::{LongText, Special, Tokenizer};
+use serde_json::{Value, json};
 
-fn in_parts(tokenizer: &Tokenizer, text: &str, special: Special, bytes: usize) -> (Vec<u32>, usize) {
+/// Ids of a text that is encoded so many bytes at a time, and the number of parts.
+pub fn in_parts(tokenizer: &Tokenizer, text: &str, special: Special, bytes: usize) -> (Vec<u32>, usize) {
     let mut long = LongText::new(tokenizer, text, special).unwrap();
     let mut parts = 1;
     loop {
@@ -15,7 +17,7 @@ fn in_parts(tokenizer: &Tokenizer, text: &str, special: Special, bytes: usize) -
     }
 }
 
-/// Every vocabulary of the shared folder, and one that comes as a `tokenizer.json`.
+/// Every vocabulary of the shared folder, and those that come as a `tokenizer.json`.
 fn tokenizers() -> Vec<(String, Tokenizer)> {
     let (Some(vocabularies), Some(files)) = (shared("vocab"), shared("tokenizers")) else { return vec![] };
     let mut paths: Vec<_> = std::fs::read_dir(vocabularies).unwrap().map(|e| e.unwrap().path()).collect();
@@ -23,8 +25,12 @@ fn tokenizers() -> Vec<(String, Tokenizer)> {
     let named = paths
         .into_iter()
         .map(|path| (path.display().to_string(), Tokenizer::from_gguf(gguf::vocab(path)).unwrap()));
-    let json = Tokenizer::from_hf_json(&read(files.join("phi-2.tokenizer.json"))).unwrap();
-    named.chain([("phi-2.tokenizer.json".into(), json)]).collect()
+    let json = ["phi-2", "phi-3", "gpt-neox"].map(|name| {
+        let name = format!("{name}.tokenizer.json");
+        let tokenizer = Tokenizer::from_hf_json(&read(files.join(&name))).unwrap();
+        (name, tokenizer)
+    });
+    named.chain(json).collect()
 }
 
 #[test]
@@ -43,6 +49,67 @@ fn ids_of_parts_are_those_of_the_whole() {
 }
 
 #[test]
+fn every_way_to_cut_that_can_be_certain_has_parts() {
+    let vocab: serde_json::Map<_, _> =
+        (' '..='~').chain(['\u{2581}', '\u{120}']).enumerate().map(|(id, c)| (c.into(), id.into())).collect();
+    let merges = ["t h", "\u{2581} t", "1 2", "o g", "\u{2581} \u{2581}"];
+    let pattern = |regex: &str, behavior: &str| json!({"type": "Split", "pattern": {"Regex": regex}, "behavior": behavior, "invert": false});
+    let spaces = json!({"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": false});
+    let bytes = |regex: bool| json!({"type": "ByteLevel", "add_prefix_space": true, "use_regex": regex});
+    let marks = |scheme: &str, split: bool| json!({"type": "Metaspace", "replacement": "\u{2581}", "prepend_scheme": scheme, "split": split});
+    let several = |parts: &[Value]| json!({"type": "Sequence", "pretokenizers": parts});
+    let cuts = [
+        bytes(true),
+        pattern(r"\w+|[^\w\s]+|\s+(?!\S)|\s+", "Isolated"),
+        pattern(r"\d", "Removed"),
+        spaces,
+        several(&[json!({"type": "Digits", "individual_digits": false}), bytes(true)]),
+        several(&[pattern(r"(?i:'s)|\p{L}+|\s+(?!\S)|\s+|.", "Isolated"), bytes(false)]),
+        json!({"type": "BertPreTokenizer"}),
+        json!({"type": "Whitespace"}),
+        json!({"type": "WhitespaceSplit"}),
+        json!({"type": "CharDelimiterSplit", "delimiter": "o"}),
+        marks("always", true),
+        marks("first", true),
+        Value::Null,
+    ];
+    let left_whole =
+        [json!({"type": "UnicodeScripts"}), marks("first", false), pattern(r"\d", "MergedWithNext")];
+    let mut random = Numbers::seeded(12);
+    for (at, cut) in cuts.iter().chain(&left_whole).enumerate() {
+        let normalizer = cut
+            .is_null()
+            .then(|| json!({"type": "Replace", "pattern": {"String": " "}, "content": "\u{2581}"}));
+        let file = json!({"version": "1.0", "added_tokens": [], "normalizer": normalizer, "pre_tokenizer": cut, "post_processor": null,
+            "decoder": null, "model": {"type": "BPE", "vocab": full(&vocab, &merges), "merges": merges, "unk_token": "~"}});
+        let tokenizer = Tokenizer::from_hf_json(file.to_string().as_bytes()).unwrap();
+        let prose = "The dog  has 12 bones, the other one 345.\n".repeat(50);
+        let (ids, parts) = in_parts(&tokenizer, &prose, Special::NONE, 40);
+        assert_eq!(ids, tokenizer.encode(&prose, Special::NONE).unwrap(), "{cut}");
+        assert_eq!(parts > 20, at < cuts.len(), "{cut}: {parts}");
+        for _ in 0..200 {
+            let text: String = (0..random.below(8)).map(|_| text(&mut random)).collect();
+            let whole = tokenizer.encode(&text, Special::NONE).unwrap();
+            assert_eq!(
+                in_parts(&tokenizer, &text, Special::NONE, 1 + random.below(9)).0,
+                whole,
+                "{cut}: {text:?}"
+            );
+        }
+    }
+}
+
+/// A vocabulary with what its merges make.
+fn full(vocab: &serde_json::Map<String, Value>, merges: &[&str]) -> Value {
+    let mut all = vocab.clone();
+    for merge in merges {
+        let next = all.len();
+        all.entry(merge.replace(' ', "")).or_insert(next.into());
+    }
+    all.into()
+}
+
+#[test]
 fn long_texts_have_many_parts_where_words_are_cut() {
     let prose = "Once upon a time there were 42 little dogs.\n".repeat(100);
     let mut cut = 0;
@@ -50,6 +117,7 @@ fn long_texts_have_many_parts_where_words_are_cut() {
         let (ids, parts) = in_parts(&tokenizer, &prose, Special::NONE, 400);
         assert_eq!(ids, tokenizer.encode(&prose, Special::NONE).unwrap(), "{name}");
         assert!(parts <= 2 || parts >= 10, "{name}: {parts}");
+        assert!(parts > 2 || !name.ends_with(".json"), "{name}");
         cut += usize::from(parts > 2);
         assert_eq!(in_parts(&tokenizer, &"x".repeat(4000), Special::NONE, 400).0.len(), {
             tokenizer.encode(&"x".repeat(4000), Special::NONE).unwrap().len()

@@ -1,0 +1,165 @@
+//! Texts that are encoded in parts: a part ends where the first pre-tokenizer cuts in any case, or where no merge joins.
+
+use super::cuts::PreTokenizer;
+use super::passage::{Passage, Piece};
+use super::pattern::{Behavior, Places};
+use super::{HfEngine, within};
+use crate::error::TokenizeError;
+
+/// A text whose added tokens were found and which was normalized, on its way to ids.
+pub(crate) struct HfParts {
+    /// What has not begun, the last piece first.
+    pieces: Vec<Piece>,
+    begun: Option<(Passage, Stretch)>,
+    ids: Vec<u32>,
+}
+
+/// Where in a passage a part begins, and from where on it may end.
+pub(super) struct Stretch {
+    pub from: usize,
+    pub bytes: usize,
+    /// Steps that patterns may still take in this passage; none before the first.
+    pub steps: Option<usize>,
+}
+
+impl Stretch {
+    /// From where on it may end.
+    pub fn least(&self) -> usize {
+        self.from.saturating_add(self.bytes)
+    }
+
+    /// The place before the first character that `is`, given the one before it, at which this part may end; else the end.
+    pub fn end_before(&self, text: &str, is: impl Fn(char, char) -> bool) -> usize {
+        let mut before = None;
+        for (at, c) in text[self.from..].char_indices() {
+            let at = self.from + at;
+            if at >= self.least() && before.is_some_and(|before| is(before, c)) {
+                return at;
+            }
+            before = Some(c);
+        }
+        text.len()
+    }
+}
+
+impl HfEngine {
+    /// Begins a text. Special tokens are text unless `parse`.
+    pub fn parts(&self, text: &str, parse: bool) -> Result<HfParts, TokenizeError> {
+        let mut pieces = self.extracted(self.cuts.as_ref(), text, parse)?;
+        pieces.reverse();
+        Ok(HfParts { pieces, begun: None, ids: vec![] })
+    }
+
+    /// Encodes `bytes` more of its normal form, or somewhat more than that; the ids of all when the end is reached, without
+    /// those that the post-processor adds.
+    pub fn advance(&self, parts: &mut HfParts, bytes: usize) -> Result<Option<Vec<u32>>, TokenizeError> {
+        let mut done = 0;
+        while done < bytes {
+            let Some((mut passage, mut stretch)) = parts.begun.take() else {
+                match parts.pieces.pop() {
+                    Some(Piece::Text(passage)) => {
+                        parts.begun = Some((passage, Stretch { from: 0, bytes: 0, steps: None }));
+                    }
+                    Some(Piece::Token(id)) => {
+                        parts.ids.push(id);
+                        done += 1;
+                    }
+                    None => return self.ended(std::mem::take(&mut parts.ids)).map(Some),
+                }
+                continue;
+            };
+            let from = stretch.from;
+            stretch.bytes = bytes - done;
+            let pieces = self.stretch(&mut passage, &mut stretch).map_err(TokenizeError::Json)?;
+            self.tokens_of(&pieces, &mut parts.ids).map_err(TokenizeError::Json)?;
+            done += stretch.from - from;
+            parts.begun = (stretch.from < passage.text.len()).then_some((passage, stretch));
+        }
+        Ok(None)
+    }
+
+    fn ended(&self, ids: Vec<u32>) -> Result<Vec<u32>, TokenizeError> {
+        match &self.post {
+            Some(post) if self.always_post => {
+                Ok(post.apply(vec![ids], false).map_err(within("post_processor"))?.concat())
+            }
+            _ => Ok(ids),
+        }
+    }
+
+    /// The pieces of the next part of a passage; `stretch` begins behind it then.
+    fn stretch(&self, passage: &mut Passage, stretch: &mut Stretch) -> Result<Vec<Piece>, String> {
+        let Some(cuts) = &self.cuts else {
+            let end = match self.model.word_start() {
+                Some(space) => stretch.end_before(&passage.text, |before, c| c == space && before != space),
+                None => passage.text.len(),
+            };
+            let part = passage.slice(stretch.from..end);
+            stretch.from = end;
+            return Ok(vec![Piece::Text(part)]);
+        };
+        match cuts.run_from(passage, stretch)? {
+            Some(pieces) => Ok(pieces),
+            None => {
+                stretch.from = passage.text.len();
+                let mut pieces = vec![Piece::Text(passage.clone())];
+                cuts.run(&mut pieces)?;
+                Ok(pieces)
+            }
+        }
+    }
+}
+
+impl PreTokenizer {
+    /// Cuts the next part of a passage, and moves `stretch` behind it. None where nobody can tell a part's end without the
+    /// whole: such a passage is cut by [`PreTokenizer::run`].
+    fn run_from(&self, passage: &mut Passage, stretch: &mut Stretch) -> Result<Option<Vec<Piece>>, String> {
+        if stretch.from == 0 {
+            self.begin(passage);
+        }
+        let before_run = |stretch: &Stretch, is: &dyn Fn(char) -> bool| {
+            stretch.end_before(&passage.text, |before, c| is(c) && !is(before))
+        };
+        let end = match self {
+            PreTokenizer::Sequence(parts) => {
+                let Some((first, rest)) = parts.split_first() else { return Ok(None) };
+                let Some(mut pieces) = first.run_from(passage, stretch)? else { return Ok(None) };
+                rest.iter().try_for_each(|part| part.run(&mut pieces))?;
+                return Ok(Some(pieces));
+            }
+            PreTokenizer::ByteLevel { .. } | PreTokenizer::Split { .. } => {
+                let Some(pattern) = self.pattern()? else { return Ok(None) };
+                let Some(places) = pattern.places_from(&passage.text, stretch)? else { return Ok(None) };
+                return Ok(Some(self.parts_of(passage, stretch, places)));
+            }
+            // A run of what separates or is kept apart lies in one part.
+            PreTokenizer::Bert | PreTokenizer::Whitespace | PreTokenizer::WhitespaceSplit => {
+                before_run(stretch, &char::is_whitespace)
+            }
+            PreTokenizer::Digits { .. } => before_run(stretch, &char::is_numeric),
+            _ => match self.separator() {
+                Some(separator) => before_run(stretch, &|c| c == separator),
+                None => return Ok(None),
+            },
+        };
+        let mut pieces = vec![Piece::Text(passage.slice(stretch.from..end))];
+        stretch.from = end;
+        self.run(&mut pieces)?;
+        Ok(Some(pieces))
+    }
+
+    /// What a pattern cut: matches and gaps are pieces of their own, or matches end the piece before.
+    fn parts_of(&self, passage: &Passage, stretch: &mut Stretch, places: Places) -> Vec<Piece> {
+        stretch.from = places.last().map_or(passage.text.len(), |(place, _)| place.1);
+        let pieces = self.behavior().pieces(places).into_iter().filter(|(start, end)| start < end);
+        let pieces = pieces.map(|(start, end)| self.finished(passage.slice(start..end)));
+        pieces.map(Piece::Text).collect()
+    }
+}
+
+impl Behavior {
+    /// Whether what follows a match is cut as if nothing came before.
+    pub fn ends_with_matches(self) -> bool {
+        matches!(self, Behavior::Removed | Behavior::Isolated | Behavior::MergedWithPrevious)
+    }
+}
