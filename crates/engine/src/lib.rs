@@ -54,8 +54,8 @@ pub use service::{
 pub use swap_counts::SwapCounts;
 pub use swap_price::SwapChoice;
 pub use trace::{
-    ChoiceEvent, EventLog, OpEvent, PageEvent, PageMoment, SequenceEvent, SequenceMoment, ShareEvent,
-    StepEvent, TraceDetail,
+    ChoiceEvent, EventLog, OpEvent, PageEvent, PageMoment, PhaseSeconds, SequenceEvent, SequenceMoment,
+    ShareEvent, StepEvent, TraceDetail,
 };
 
 pub use lamina_sample as sample;

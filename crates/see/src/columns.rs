@@ -22,6 +22,21 @@ macro_rules! columns {
                 all.iter().all(|n| *n == all[0]).then_some(all[0])
             }
 
+            /// Fills columns that an older recording does not have; false where others differ in length.
+            pub fn complete(&mut self) -> bool {
+                let rows = [$(self.$field.len()),*].into_iter().max().unwrap_or(0);
+                $(if self.$field.is_empty() { self.$field.resize(rows, Default::default()); })*
+                self.rows().is_some()
+            }
+
+            /// Keeps the rows that have true.
+            pub fn retain(&mut self, keep: &[bool]) {
+                $({
+                    let mut row = keep.iter();
+                    self.$field.retain(|_| row.next().copied().unwrap_or(false));
+                })*
+            }
+
             /// Adds a row.
             #[allow(clippy::too_many_arguments)] // one for each column
             pub fn push(&mut self, $($field: $ty),*) {
@@ -116,6 +131,8 @@ columns! {
         at: u64,
         /// The sequence.
         sequence: u64,
+        /// The caller's own number of the request; 0 for none.
+        tag: u64,
         /// `begin`, `preempt` or `end`.
         what: String,
         /// Which of the answers of its request.

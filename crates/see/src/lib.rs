@@ -17,7 +17,7 @@ pub use columns::{
     OpColumns, PageColumns, SequenceColumns, ShareColumns, StageColumns, StepColumns, TokenColumns,
 };
 pub use error::SeeError;
-pub use record::{TraceJob, finish, plan_view, record, so_far};
+pub use record::{TaggedRequest, TraceJob, finish, of_tagged, plan_view, record, so_far};
 pub use trace::{
     OpView, PlanView, RunFacts, SlotView, Trace, TraceEvents, TracedModel, TracedRequest, WeightView,
 };

@@ -8,7 +8,7 @@ use crate::{
 };
 use lamina::{
     ChoiceEvent, Completion, EventLog, GenerateOptions, Model, ModelInfo, PageEvent, Plan, Prompt,
-    SequenceMoment, TokenStream, TraceDetail, checkpoint,
+    SequenceEvent, SequenceMoment, TokenStream, TraceDetail, checkpoint,
 };
 use lamina_base::{cpu_name, files::read_text, resident_memory};
 use lamina_plan::{
@@ -54,19 +54,49 @@ pub fn record(
     let answers = answers?;
     let log = log.ok_or_else(|| lamina::Error::Runtime("the engine has ended".into()))?;
     let asked: Vec<_> = prompts.into_iter().zip(&answers).collect();
-    let mut trace = of_log(model, &log, &asked);
+    let mut trace = of_log(model, &log, |events| requests(events, &asked));
     trace.run.starved_ns = starved.zip(starved_ns()).map(|(before, now)| now.saturating_sub(before));
     Ok((answers, trace))
 }
 
+/// A request that its caller knows by a number of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaggedRequest {
+    /// The number, which its terms had too.
+    pub tag: u64,
+    /// Tokens of its prompt.
+    pub prompt: Vec<u32>,
+    /// Tokens of its first answer.
+    pub answer: Vec<u32>,
+}
+
+/// What a model's log says of requests that are known by their numbers.
+pub fn of_tagged(model: &Model, log: &EventLog, asked: &[TaggedRequest]) -> Trace {
+    of_log(model, log, |events| asked.iter().map(|request| tagged(model, events, request)).collect())
+}
+
+fn tagged(model: &Model, events: &TraceEvents, asked: &TaggedRequest) -> TracedRequest {
+    let s = &events.sequence;
+    let own = |i: &usize| s.tag[*i] == asked.tag && s.index[*i] == 0;
+    let end = (0..s.at.len()).filter(own).find(|&i| s.what[i] == "end");
+    let first = (0..s.at.len()).find(own);
+    TracedRequest {
+        sequence: first.map(|i| s.sequence[i]),
+        prompt: asked.prompt.clone(),
+        answer: asked.answer.clone(),
+        text: model.detokenize(&asked.answer).unwrap_or_default(),
+        finish: end.map(|i| s.reason[i].clone()).unwrap_or_default(),
+    }
+}
+
 /// Ends the recording that a model has; none where nothing was recorded.
 pub fn finish(model: &Model) -> Option<Trace> {
-    model.record(None).map(|log| of_log(model, &log, &[]))
+    model.record(None).map(|log| of_tagged(model, &log, &[]))
 }
 
 /// What a model's recording has so far; it goes on. None where nothing is recorded.
 pub fn so_far(model: &Model) -> Option<Trace> {
-    model.recorded().map(|log| of_log(model, &log, &[]))
+    model.recorded().map(|log| of_tagged(model, &log, &[]))
 }
 
 fn run(
@@ -98,10 +128,10 @@ fn run(
 }
 
 /// What a model's log says of requests, each with the tokens of its prompt.
-pub(crate) fn of_log(model: &Model, log: &EventLog, asked: &[(Vec<u32>, &Completion)]) -> Trace {
+fn of_log(model: &Model, log: &EventLog, requests: impl FnOnce(&TraceEvents) -> Vec<TracedRequest>) -> Trace {
     let info = model.info();
     let events = events(log);
-    let requests = requests(&events, asked);
+    let requests = requests(&events);
     let mut ids: BTreeSet<u32> = events.token.id.iter().copied().collect();
     ids.extend(events.stage.ids.iter().flatten());
     ids.extend(requests.iter().flat_map(|r| r.prompt.iter().chain(&r.answer)));
@@ -215,7 +245,7 @@ fn events(log: &EventLog) -> TraceEvents {
     }
     log.ops.iter().for_each(|o| e.op.push(o.step, o.op, o.rows, o.begin, o.time));
     for s in &log.sequences {
-        moment(&mut e, s.at, s.sequence, s.what);
+        moment(&mut e, s);
     }
     for &PageEvent { step, sequence, group, place, page, what } in &log.pages {
         e.page.push(step, sequence, group, place, page, what.name().to_owned());
@@ -224,13 +254,15 @@ fn events(log: &EventLog) -> TraceEvents {
     e
 }
 
-fn moment(e: &mut TraceEvents, at: u64, sequence: u64, what: SequenceMoment) {
+fn moment(e: &mut TraceEvents, event: &SequenceEvent) {
+    let &SequenceEvent { at, sequence, tag, what } = event;
     let name = |name: &str| name.to_owned();
     let s = &mut e.sequence;
     match what {
         SequenceMoment::Begin { index, queued, prompt_tokens, cached, disk } => s.push(
             at,
             sequence,
+            tag,
             name("begin"),
             index,
             queued,
@@ -245,7 +277,7 @@ fn moment(e: &mut TraceEvents, at: u64, sequence: u64, what: SequenceMoment) {
             name(""),
         ),
         SequenceMoment::Preempt => {
-            s.push(at, sequence, name("preempt"), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, name(""));
+            s.push(at, sequence, tag, name("preempt"), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, name(""));
         }
         SequenceMoment::End {
             reason,
@@ -260,6 +292,7 @@ fn moment(e: &mut TraceEvents, at: u64, sequence: u64, what: SequenceMoment) {
             s.push(
                 at,
                 sequence,
+                tag,
                 name("end"),
                 0,
                 queue,

@@ -25,8 +25,9 @@ fn model() -> &'static Model {
 fn trace() -> &'static Trace {
     static TRACE: OnceLock<Trace> = OnceLock::new();
     TRACE.get_or_init(|| {
-        let jobs =
+        let mut jobs =
             [job("Once upon a time, there was a brave little robot", 20), job(HOSTILE, 9), job("A cat", 5)];
+        (1..).zip(&mut jobs).for_each(|(tag, job)| job.options.terms.tag = tag);
         let mut trace = record(model(), &jobs, TraceDetail::Tokens, &mut || true).unwrap().1;
         trace.run.bandwidth = Some(2e10);
         trace
@@ -49,6 +50,36 @@ fn a_recording_is_read_again_and_nothing_else_is() {
     for wrong in ["", "[]", "{\"format\": \"other\", \"version\": 1}"] {
         assert!(matches!(Trace::from_json(wrong.as_bytes()), Err(SeeError::NoTrace(_))), "{wrong}");
     }
+}
+
+#[test]
+fn a_recording_of_before_lacks_a_column() {
+    let mut value: Value = serde_json::from_str(&trace().json()).unwrap();
+    value["events"]["sequence"].as_object_mut().unwrap().remove("tag");
+    let read = Trace::from_json(value.to_string().as_bytes()).unwrap();
+    assert!(read.events.sequence.tag.iter().all(|tag| *tag == 0));
+    assert_eq!(read.events.sequence.at, trace().events.sequence.at);
+}
+
+#[test]
+fn of_many_requests_one_is_shown_without_texts_of_others() {
+    let all = trace();
+    let one = read::of_tag(all.clone(), 2).unwrap();
+    let sequence = all.requests[1].sequence.unwrap();
+    assert_eq!(one.requests, [all.requests[1].clone()]);
+    assert!(one.events.token.sequence.iter().all(|s| *s == sequence));
+    assert_eq!(one.events.token.id, all.requests[1].answer);
+    let mine = |t: &Trace| t.events.share.sequence.iter().filter(|s| **s == sequence).count();
+    assert_eq!((mine(&one), one.events.step.step.len()), (mine(all), mine(all)));
+    let shared = |t: &Trace| t.events.share.sequence.iter().any(|s| *s != sequence);
+    assert!(shared(&one), "who had rows beside it is part of why it was slow");
+    let last = one.events.stage.token.last().map(|t| *t as usize + 1);
+    assert_eq!(last, Some(one.events.token.id.len()));
+    assert_eq!(read::doubts(&one, &read::TextStrip::of(&one)).len(), all.requests[1].answer.len());
+    let said = |id: &u32| one.words.contains_key(id);
+    assert!(one.requests[0].prompt.iter().all(said) && one.words.len() < all.words.len());
+    assert!(read::of_tag(all.clone(), 9).is_none());
+    assert!(page::trace_page(&one).contains("</html>"));
 }
 
 #[test]
@@ -186,7 +217,8 @@ fn spans_of_chrome_nest_and_arrows_have_both_ends() {
 
 #[test]
 fn spans_of_requests_fill_them_and_tell_no_text() {
-    let value = export::otlp(trace(), 1_700_000_000_000_000_000, "lamina");
+    let requests = export::request_spans(trace(), 1_700_000_000_000_000_000);
+    let value = export::otlp(&requests, "lamina", "0");
     let spans = value["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
     assert_eq!(spans.len(), 4 * 3);
     let time = |s: &Value, key: &str| s[key].as_str().unwrap().parse::<u64>().unwrap();

@@ -222,24 +222,24 @@ impl Trace {
     /// # Errors
     /// When it is no trace, a later version, or damaged.
     pub fn from_json(text: &[u8]) -> Result<Trace, SeeError> {
-        let trace: Trace = serde_json::from_slice(text).map_err(|e| SeeError::NoTrace(e.to_string()))?;
+        let mut trace: Trace = serde_json::from_slice(text).map_err(|e| SeeError::NoTrace(e.to_string()))?;
         if trace.format != Trace::FORMAT {
             return Err(SeeError::NoTrace(format!("its format is `{}`", trace.format)));
         }
         if trace.version > Trace::VERSION {
             return Err(SeeError::Newer(trace.version, Trace::VERSION));
         }
-        let e = &trace.events;
-        let ragged = [
-            (StepColumns::EVENT, e.step.rows()),
-            (ShareColumns::EVENT, e.share.rows()),
-            (OpColumns::EVENT, e.op.rows()),
-            (SequenceColumns::EVENT, e.sequence.rows()),
-            (PageColumns::EVENT, e.page.rows()),
-            (TokenColumns::EVENT, e.token.rows()),
-            (StageColumns::EVENT, e.stage.rows()),
+        let e = &mut trace.events;
+        let sound = [
+            (StepColumns::EVENT, e.step.complete()),
+            (ShareColumns::EVENT, e.share.complete()),
+            (OpColumns::EVENT, e.op.complete()),
+            (SequenceColumns::EVENT, e.sequence.complete()),
+            (PageColumns::EVENT, e.page.complete()),
+            (TokenColumns::EVENT, e.token.complete()),
+            (StageColumns::EVENT, e.stage.complete()),
         ];
-        match ragged.into_iter().find(|(_, rows)| rows.is_none()) {
+        match sound.into_iter().find(|(_, sound)| !sound) {
             Some((event, _)) => Err(SeeError::Ragged(event)),
             None => Ok(trace),
         }

@@ -1,8 +1,14 @@
 //! What all requests of a server share.
 
 use crate::{
-    body::BodyBudget, end_rate::EndRate, kept::KeptAnswers, log::LogWriter, metrics::Metrics,
-    models::Registry, options::ServeOptions,
+    body::BodyBudget,
+    debug::{RecentRequests, TraceDesk},
+    end_rate::EndRate,
+    kept::KeptAnswers,
+    log::LogWriter,
+    metrics::Metrics,
+    models::Registry,
+    options::ServeOptions,
 };
 use std::sync::{
     Arc,
@@ -30,6 +36,10 @@ pub struct AppState {
     pub end_rate: EndRate,
     /// Answers that can be asked for again.
     pub kept: KeptAnswers,
+    /// The last requests, with where their time went.
+    pub recent: RecentRequests,
+    /// Recordings of its models.
+    pub traces: Arc<TraceDesk>,
     draining: AtomicBool,
     /// Ends what still runs when the time to drain is over.
     pub end: CancellationToken,
@@ -50,6 +60,8 @@ impl App {
             log: LogWriter::to_stderr(metrics.log_dropped.clone())?,
             metrics,
             kept: KeptAnswers::default(),
+            recent: RecentRequests::default(),
+            traces: Arc::default(),
             bodies: BodyBudget::new(options.max_body_memory),
             end_rate: EndRate::default(),
             options,

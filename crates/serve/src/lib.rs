@@ -17,6 +17,7 @@ mod api;
 mod app;
 mod body;
 mod call;
+mod debug;
 mod dialect;
 mod end_rate;
 mod error;

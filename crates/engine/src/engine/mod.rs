@@ -188,7 +188,8 @@ impl Engine {
         let drafting = &mut self.drafting;
         self.schedule.shift_full(self.context, Instant::now(), |s| drafting.forget(s));
         if let Some(recorder) = &mut self.recorder {
-            recorder.stepped(streamed.bytes.saturating_sub(before.bytes), waited);
+            let bytes = streamed.bytes.saturating_sub(before.bytes);
+            recorder.stepped(bytes, waited, &mut self.counters.phases);
         }
         Ok(time)
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     engine::tally::StepTallies, error::Result, events::output::FinishReason, schedule::Schedule,
-    sequence::Sequence, swap_counts::SwapCounts,
+    sequence::Sequence, swap_counts::SwapCounts, trace::PhaseSeconds,
 };
 use lamina_disk::{StoreCounts, SwapUse};
 use std::{
@@ -38,6 +38,8 @@ pub struct Snapshot {
 pub struct SequenceState {
     /// Number in the order of arrival.
     pub id: u64,
+    /// The caller's own number of its request; 0 for none.
+    pub tag: u64,
     /// Which of the `n` answers of its request.
     pub index: usize,
     /// Priority as asked for.
@@ -91,6 +93,8 @@ pub struct Counters {
     pub machine_seconds: f64,
     /// How long steps took and how many rows they had.
     pub tallies: StepTallies,
+    /// Where the time of steps went that were recorded.
+    pub phases: PhaseSeconds,
 }
 
 /// A step that computed rows.
@@ -148,6 +152,7 @@ impl Snapshot {
 fn state(s: &Sequence) -> SequenceState {
     SequenceState {
         id: s.id,
+        tag: s.terms.tag,
         index: s.index(),
         priority: s.terms.priority,
         paused: s.paused,

@@ -156,6 +156,8 @@ pub struct Timings {
     pub decode_seconds: f64,
     /// How often the sequence lost its memory to others and was computed again.
     pub preemptions: u32,
+    /// Seconds for which it had no memory in between.
+    pub preempted_seconds: f64,
     /// How often the context was full and its older half left.
     pub context_shifts: u32,
     /// What drafts did.

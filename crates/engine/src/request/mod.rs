@@ -63,6 +63,8 @@ pub struct Terms {
     pub cache_salt: Option<Arc<str>>,
     /// Events that may wait for the reader of a [`Handle`](crate::Handle) before its request is paused.
     pub backlog: usize,
+    /// The caller's own number of the request, which snapshots and recordings repeat; 0 for none.
+    pub tag: u64,
 }
 
 impl Default for Terms {
@@ -75,6 +77,7 @@ impl Default for Terms {
             begin_by: None,
             cache_salt: None,
             backlog: usize::MAX,
+            tag: 0,
         }
     }
 }

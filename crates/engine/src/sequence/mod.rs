@@ -87,6 +87,8 @@ pub(crate) struct Sequence {
     pub queued: Option<QueuePlace>,
     /// Since when it waits, while it does, and how long it had waited before.
     waits: (Option<Instant>, Duration),
+    /// Of this, since it was preempted first.
+    preempted_time: Duration,
     times: Times,
     preemptions: u32,
     /// Its part of the machine's time in seconds.
@@ -138,6 +140,7 @@ impl Sequence {
             outlet,
             queued: None,
             waits: (Some(now), Duration::ZERO),
+            preempted_time: Duration::ZERO,
             times: Times { arrival: Some(now), ..Times::default() },
             preemptions: 0,
             machine_seconds: 0.0,
@@ -174,6 +177,7 @@ impl Sequence {
             outlet: self.outlet.clone(),
             queued: None,
             waits: (None, self.waits.1),
+            preempted_time: Duration::ZERO,
             times: Times { first_token: None, last_token: None, ..self.times },
             preemptions: 0,
             machine_seconds: 0.0,
@@ -308,10 +312,17 @@ impl Sequence {
 
     /// Notes that it no longer waits.
     pub fn admitted(&mut self, now: Instant) {
+        self.preempted_time = self.preempted_time(now);
         if let Some(since) = self.waits.0.take() {
             self.waits.1 += now.saturating_duration_since(since);
         }
         self.queued = None;
+    }
+
+    /// For how long it had no memory since it was preempted first.
+    pub fn preempted_time(&self, now: Instant) -> Duration {
+        let since = self.waits.0.filter(|_| self.preemptions > 0);
+        self.preempted_time + since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
     /// True before its first step.

@@ -72,6 +72,7 @@ impl Sequence {
             prefill_seconds,
             decode_seconds,
             preemptions: self.preemptions,
+            preempted_seconds: self.preempted_time(Instant::now()).as_secs_f64(),
             speculation: self.speculation(),
             machine_seconds: self.machine_seconds,
             io_wait_seconds: self.io_wait_seconds,

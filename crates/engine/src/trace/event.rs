@@ -81,6 +81,61 @@ impl StepEvent {
     }
 }
 
+/// Seconds of the phases of recorded steps; see [`StepEvent`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PhaseSeconds {
+    /// Who gets rows.
+    pub schedule: f64,
+    /// Flat arrays of the batch.
+    pub fill: f64,
+    /// Texts and events.
+    pub tell: f64,
+    /// The machine.
+    pub machine: f64,
+    /// Tokens chosen.
+    pub choose: f64,
+    /// Tokens appended, pages published.
+    pub commit: f64,
+}
+
+impl PhaseSeconds {
+    /// Each with its name.
+    pub fn named(&self) -> [(&'static str, f64); 6] {
+        [
+            ("schedule", self.schedule),
+            ("fill", self.fill),
+            ("tell", self.tell),
+            ("machine", self.machine),
+            ("choose", self.choose),
+            ("commit", self.commit),
+        ]
+    }
+
+    /// What was added since `before`.
+    pub fn since(&self, before: &PhaseSeconds) -> PhaseSeconds {
+        let less = |now: f64, before: f64| (now - before).max(0.0);
+        PhaseSeconds {
+            schedule: less(self.schedule, before.schedule),
+            fill: less(self.fill, before.fill),
+            tell: less(self.tell, before.tell),
+            machine: less(self.machine, before.machine),
+            choose: less(self.choose, before.choose),
+            commit: less(self.commit, before.commit),
+        }
+    }
+
+    /// Adds a step.
+    pub(crate) fn add(&mut self, step: &StepEvent) {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        self.schedule += seconds(step.schedule);
+        self.fill += seconds(step.fill);
+        self.tell += seconds(step.tell);
+        self.machine += seconds(step.machine);
+        self.choose += seconds(step.choose);
+        self.commit += seconds(step.commit);
+    }
+}
+
 /// Rows of a sequence in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareEvent {
@@ -124,6 +179,8 @@ pub struct SequenceEvent {
     pub at: u64,
     /// Its number in the order of arrival.
     pub sequence: u64,
+    /// Its caller's own number of the request; 0 for none, and where it is preempted.
+    pub tag: u64,
     /// What.
     pub what: SequenceMoment,
 }

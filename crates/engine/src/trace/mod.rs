@@ -9,8 +9,8 @@ mod recorder;
 mod ring;
 
 pub use event::{
-    ChoiceEvent, OpEvent, PageEvent, PageMoment, SequenceEvent, SequenceMoment, ShareEvent, StepEvent,
-    TraceDetail,
+    ChoiceEvent, OpEvent, PageEvent, PageMoment, PhaseSeconds, SequenceEvent, SequenceMoment, ShareEvent,
+    StepEvent, TraceDetail,
 };
 pub use log::EventLog;
 pub(crate) use recorder::{EventRecorder, StepPhase};

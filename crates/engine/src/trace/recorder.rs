@@ -2,8 +2,8 @@
 
 use super::{
     event::{
-        ChoiceEvent, OpEvent, PageEvent, PageMoment, SequenceEvent, SequenceMoment, ShareEvent, StepEvent,
-        TraceDetail,
+        ChoiceEvent, OpEvent, PageEvent, PageMoment, PhaseSeconds, SequenceEvent, SequenceMoment, ShareEvent,
+        StepEvent, TraceDetail,
     },
     log::EventLog,
     ring::EventRing,
@@ -123,13 +123,13 @@ impl EventRecorder {
         self.phase(StepPhase::Schedule);
         let at = self.step.begin;
         for &sequence in &plan.preempted {
-            self.sequences.push(SequenceEvent { at, sequence, what: SequenceMoment::Preempt });
+            self.sequences.push(SequenceEvent { at, sequence, tag: 0, what: SequenceMoment::Preempt });
         }
         for share in &plan.shares {
             let s = &schedule.running[share.seq];
             if share.begins {
                 let what = begin_of(s, begin);
-                self.sequences.push(SequenceEvent { at, sequence: share.id, what });
+                self.sequences.push(SequenceEvent { at, sequence: share.id, tag: s.terms.tag, what });
             }
             self.note_pages(s, share);
         }
@@ -196,11 +196,12 @@ impl EventRecorder {
         }
     }
 
-    /// The step has ended, which streamed so many bytes and waited for them.
-    pub fn stepped(&mut self, streamed: u64, waited: Duration) {
+    /// The step has ended, which streamed so many bytes and waited for them. Adds its phases to `sums`.
+    pub fn stepped(&mut self, streamed: u64, waited: Duration, sums: &mut PhaseSeconds) {
         (self.step.streamed, self.step.waited) = (streamed, nanos(waited));
         self.phase(StepPhase::Commit);
         self.steps.push(self.step);
+        sums.add(&self.step);
         self.step.step += 1;
     }
 
@@ -218,7 +219,8 @@ impl EventRecorder {
             preemptions: t.preemptions,
             prompt_tokens: t.prompt_tokens as u32,
         };
-        self.sequences.push(SequenceEvent { at: self.at(Instant::now()), sequence: s.id, what });
+        let at = self.at(Instant::now());
+        self.sequences.push(SequenceEvent { at, sequence: s.id, tag: s.terms.tag, what });
     }
 }
 

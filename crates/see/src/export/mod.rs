@@ -7,5 +7,5 @@ mod plan;
 
 pub use chrome::chrome;
 pub use columns::csv;
-pub use otlp::otlp;
+pub use otlp::{RequestSpan, SpanValue, otlp, request_spans};
 pub use plan::{dot, mermaid, plan_text};

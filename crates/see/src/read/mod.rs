@@ -2,10 +2,12 @@
 
 mod doubts;
 mod limits;
+mod request;
 mod strip;
 
 pub use doubts::{Doubt, doubts};
 pub use limits::{OpLimit, op_limits, step_limits};
+pub use request::of_tag;
 pub use strip::{StripStep, StripToken, TextStrip};
 
 use crate::trace::Trace;

@@ -45,7 +45,7 @@ pub fn routes() -> Router<App> {
 
 /// The routes that a gateway answers by itself.
 pub fn gateway_routes() -> Router<App> {
-    Router::new().merge(metrics::routes()).merge(openai::kept_routes())
+    Router::new().merge(metrics::routes()).merge(native::recent_routes()).merge(openai::kept_routes())
 }
 
 async fn no_path(request: Request) -> Response {

@@ -8,7 +8,7 @@ use crate::{
     page,
 };
 use axum::{Router, body::Body, response::Response};
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderValue, header};
 
 /// The routes of this file.
 pub fn routes() -> Router<App> {
@@ -16,17 +16,11 @@ pub fn routes() -> Router<App> {
 }
 
 async fn root(call: HttpCall) -> Result<Response, ApiError> {
-    match (wants_page(call.headers()), call.app.options.no_page) {
+    match (call.wants_page(), call.app.options.no_page) {
         (true, true) => Err(ApiError::new(Cause::NoPath, "this server has no web page")),
         (true, false) => Ok(web_page()),
         (false, _) => Ok(response("text/plain; charset=utf-8", "Lamina is running\n")),
     }
-}
-
-/// True for what browsers send when somebody opens an address.
-fn wants_page(headers: &HeaderMap) -> bool {
-    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    accept.flat_map(|value| value.split(',')).any(|kind| kind.trim().starts_with("text/html"))
 }
 
 fn web_page() -> Response {
@@ -47,18 +41,4 @@ fn response(kind: &'static str, text: &'static str) -> Response {
     let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn browsers_are_told_from_clients() {
-        let wants = |accept: &'static str| {
-            wants_page(&HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]))
-        };
-        assert!(wants("text/html,application/xhtml+xml,*/*;q=0.8") && wants("a/b, text/html;q=0.1"));
-        assert!(!wants("*/*") && !wants("application/json") && !wants_page(&HeaderMap::new()));
-    }
 }

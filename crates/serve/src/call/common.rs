@@ -93,6 +93,7 @@ pub(super) fn usual_terms(call: &HttpCall) -> Terms {
         share: caller.share,
         deadline: by(options.request_timeout),
         begin_by: by(options.queue_timeout),
+        tag: call.log.entry().number,
         ..Terms::default()
     }
 }

@@ -11,6 +11,7 @@ mod read;
 mod taker;
 mod token_count;
 mod tokens;
+mod traced;
 
 pub use chat::{ChatTurn, PromptTokens, message_text};
 pub use form::response_format;
@@ -40,6 +41,7 @@ use std::{
     borrow::Cow,
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
 /// Bodies up to so many bytes are handled on the thread of HTTP; what is made of longer ones takes too long for it.
@@ -198,7 +200,9 @@ impl HttpCall {
     /// # Errors
     /// When there is no such model, or it cannot be loaded.
     pub async fn lease(&self, name: Option<&str>) -> Result<Lease, ApiError> {
+        let begun = Instant::now();
         let lease = self.app.models.lease(name).await?;
+        self.log.entry().load += begun.elapsed();
         self.log.entry().model = Some(lease.name().to_owned());
         Ok(lease)
     }
@@ -294,6 +298,7 @@ impl HttpCall {
         let turn = self.slot_turn(&job);
         // Nothing is left of the body but its tokens, which the queue has a limit for.
         self.share().release();
+        self.log.entry().submitted = Some(Instant::now());
         let run = Run::start(job, self.app.end.clone(), turn, self.attempt.clone());
         let run = run.map_err(|e| self.with_retry(e))?;
         let mut entry = self.log.entry();
@@ -314,7 +319,9 @@ impl HttpCall {
 
     /// The job with what its answers must be, compiled on the pool. Fields that are enforced in part only are named.
     async fn constrained(&self, mut job: AnswerJob) -> Result<AnswerJob, ApiError> {
+        let begun = Instant::now();
         let (job, parts) = pooled(move || job.constrain().map(|parts| (job, parts))).await?;
+        self.log.entry().compile += begun.elapsed();
         self.log.entry().ignored.extend(parts);
         Ok(job)
     }
@@ -330,15 +337,23 @@ impl HttpCall {
         mut renderer: impl Render,
     ) -> Result<Response, ApiError> {
         let tokens = self.app.metrics.tokens(job.lease.name());
-        let observer = CountedRequest { log: self.log.clone(), tokens };
-        let run = self.start(self.constrained(job).await?)?;
+        let (job, wish) = (self.constrained(job).await?, self.trace_wish()?);
+        let url = wish.as_ref().map(traced::url);
+        let recording = self.begin_trace(&job.lease.live, wish).await?;
+        self.log.entry().answer = Some(renderer.id().to_owned()).filter(|id| !id.is_empty());
+        let noted = self.app.traces.note(self.log.entry().number, &job.prompts);
+        let noted = noted.then(|| self.app.traces.clone());
+        let observer = CountedRequest { log: self.log.clone(), tokens, noted, _recording: recording };
+        let run = self.start(job)?;
         if let Some(taker) = &self.taker {
             taker.put(run);
             return Ok(Response::default());
         }
         if !stream {
             let answer = whole(run, observer).await?;
-            return Ok(json_response(&renderer.whole(&answer)));
+            let mut body = renderer.whole(&answer);
+            traced::tell(&mut body, url.as_ref());
+            return Ok(traced::head(json_response(&body), url.as_ref()));
         }
         self.log.entry().stream = true;
         let kind = renderer.content_type();
@@ -349,7 +364,7 @@ impl HttpCall {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-        Ok(response)
+        Ok(traced::head(response, url.as_ref()))
     }
 
     /// When the queue is full: how long until there may be room, by how fast it moves.

@@ -1,11 +1,13 @@
 //! Tokens of a request, counted while they come: a stream that runs, or whose reader has left, is in the numbers too.
 
 use crate::{
+    debug::{Recording, TraceDesk},
     error::ApiError,
     log::RequestLog,
     metrics::TokenCounters,
     run::{ChoiceEnd, Observer, TokenUsage},
 };
+use std::sync::Arc;
 
 /// A request whose tokens are counted while they come.
 pub struct CountedRequest {
@@ -13,6 +15,10 @@ pub struct CountedRequest {
     pub log: RequestLog,
     /// Where its tokens are counted.
     pub tokens: TokenCounters,
+    /// Where its tokens are noted while a recording runs.
+    pub noted: Option<Arc<TraceDesk>>,
+    /// The recording that it asked for, which ends with it.
+    pub _recording: Option<Recording>,
 }
 
 impl CountedRequest {
@@ -34,6 +40,12 @@ impl Observer for CountedRequest {
     fn next_token(&mut self) {
         self.count();
         self.log.next_token();
+    }
+
+    fn chose(&mut self, id: u32) {
+        if let Some(desk) = &self.noted {
+            desk.token(self.log.entry().number, id);
+        }
     }
 
     fn ended(&mut self, end: &ChoiceEnd) {

@@ -40,6 +40,8 @@ pub enum Cause {
     NoPath,
     /// The path takes other methods.
     WrongMethod,
+    /// Something else goes on that there is one of at a time.
+    Conflict,
     /// The body has too many bytes.
     TooLarge,
     /// The body is of another type.

@@ -28,6 +28,7 @@ impl Cause {
             Cause::NoModel => row(404, INVALID, Some("model_not_found"), (404, "not_found_error")),
             Cause::NoPath => row(404, INVALID, None, (404, "not_found_error")),
             Cause::WrongMethod => row(405, INVALID, None, (405, INVALID)),
+            Cause::Conflict => row(409, INVALID, None, (409, INVALID)),
             Cause::TooLarge => row(413, INVALID, None, (413, "request_too_large")),
             Cause::MediaType => row(415, INVALID, None, (415, INVALID)),
             Cause::QueueFull => row(429, "rate_limit_error", Some("queue_full"), (529, "overloaded_error")),

@@ -177,9 +177,16 @@ fn reason_of(kind: u8, number: u32) -> Option<FinishReason> {
 fn write_timings(out: &mut Vec<u8>, t: &Timings) {
     [t.prompt_tokens, t.cached_tokens, t.disk_tokens, t.tokens].iter().for_each(|n| write_size(out, *n));
     [t.preemptions, t.context_shifts].iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
-    [t.queue_seconds, t.prefill_seconds, t.decode_seconds, t.machine_seconds, t.io_wait_seconds]
-        .iter()
-        .for_each(|s| out.extend_from_slice(&s.to_le_bytes()));
+    [
+        t.queue_seconds,
+        t.prefill_seconds,
+        t.decode_seconds,
+        t.machine_seconds,
+        t.io_wait_seconds,
+        t.preempted_seconds,
+    ]
+    .iter()
+    .for_each(|s| out.extend_from_slice(&s.to_le_bytes()));
     [t.speculation.drafted, t.speculation.accepted, t.speculation.steps]
         .iter()
         .for_each(|n| write_size(out, *n));
@@ -199,6 +206,7 @@ fn read_timings(bytes: &mut &[u8]) -> Option<Timings> {
         &mut t.decode_seconds,
         &mut t.machine_seconds,
         &mut t.io_wait_seconds,
+        &mut t.preempted_seconds,
     ];
     for s in seconds {
         *s = bytes.try_get_f64_le().ok()?;

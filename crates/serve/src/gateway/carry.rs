@@ -223,8 +223,11 @@ impl Carry {
         self.turn = None;
         let summary: AnswerSummary = serde_json::from_slice(payload).unwrap_or_default();
         let mut entry = self.log.entry();
-        entry.model = summary.model;
         let [prompt_seconds, answer_seconds] = summary.seconds;
+        entry.timed = summary.model.is_some();
+        entry.model = summary.model;
+        [entry.queue, entry.prefill, entry.decode] = [summary.queue, prompt_seconds, answer_seconds]
+            .map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
         let [prompt, cached, _] = summary.tokens.map(|tokens| tokens as f64);
         let bytes = self.names.bytes as f64 * (1.0 - cached / prompt.max(1.0));
         held(&self.gateway.router).measured(bytes, prompt_seconds, answer_seconds);

@@ -188,7 +188,10 @@ impl Gateway {
         }
         let names = self.names(&call, &body).await?;
         let mut carry = Carry::new(self.clone(), ticket, (body, names), call.dialect, call.log.clone());
-        call.log.entry().queued = true;
+        {
+            let mut entry = call.log.entry();
+            (entry.queued, entry.submitted) = (true, Some(Instant::now()));
+        }
         let Piece { head, bytes, is_last } = carry.next().await?;
         let head = head.ok_or_else(|| ApiError::new(Cause::Fault, "an answer without a head"))?;
         let body = match is_last {

@@ -77,6 +77,9 @@ impl Gateway {
             "/health" | "/v1/health" | "/ready" if read => self.health(),
             "/replicas" if read => call.need_admin().map(|()| json_response(&self.replicas.told())),
             "/slots" if read => self.slots(call, uri).await,
+            _ if path.starts_with("/debug/trace") => {
+                Err(ApiError::unsupported("a server with replicas makes no recordings: ask one without"))
+            }
             "/models/load" | "/models/unload" | "/lora-adapters" if method == Method::POST => {
                 self.tell_all(call, uri).await
             }

@@ -57,7 +57,8 @@ impl LocalServer {
         let stem = |path: &Path| path.file_stem().map(|s| s.to_string_lossy().into_owned());
         let name = stem(model.info().path.as_ref()).unwrap_or_default();
         let models = vec![ModelOrigin::Loaded { name, model: model.clone() }];
-        let options = ServeOptions { models, model: settings, quiet: true, ..ServeOptions::default() };
+        let options =
+            ServeOptions { models, model: settings, quiet: true, no_trace: true, ..ServeOptions::default() };
         let no_thread = |e: std::io::Error| Error::OutOfMemory(format!("no thread for requests: {e}"));
         let models = Registry::new(&options)?;
         let app = App::new(options, models).map_err(no_thread)?;

@@ -1,9 +1,12 @@
 //! A line of the access log.
 
-use super::LogEntry;
+use super::{
+    LogEntry,
+    stations::{Stations, rounded},
+};
 use crate::options::LogFormat;
 use serde_json::{Map, Value, json};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 /// Bytes of names of ignored fields in a line or a header.
 const MOST_IGNORED: usize = 2000;
@@ -11,17 +14,17 @@ const MOST_IGNORED: usize = 2000;
 impl LogEntry {
     /// The line, without its end. Control characters are escaped.
     pub fn line(&self, format: LogFormat) -> String {
-        let fields = self.fields();
-        match format {
-            LogFormat::Json => Value::Object(fields).to_string(),
-            LogFormat::Text => {
-                let word = |(name, value): (&String, &Value)| match value {
-                    Value::String(text) if plain(text) => format!("{name}={text}"),
-                    other => format!("{name}={other}"),
-                };
-                fields.iter().map(word).collect::<Vec<_>>().join(" ")
-            }
-        }
+        written(self.fields(), format)
+    }
+
+    /// A line that says where the time of a slow request went.
+    pub fn slow_line(&self, format: LogFormat) -> String {
+        let mut fields = Map::new();
+        fields.insert("slow".into(), json!(*self.id));
+        self.model.iter().for_each(|model| _ = fields.insert("model".into(), json!(model)));
+        fields.insert("first_token_ms".into(), json!(self.first_token.map(rounded)));
+        fields.extend(Stations::of(self, Instant::now()).fields(true));
+        written(fields, format)
     }
 
     /// Names of the fields that made no difference: of many the first ones.
@@ -32,7 +35,7 @@ impl LogEntry {
 
     fn fields(&self) -> Map<String, Value> {
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let ms = |d: std::time::Duration| json!((d.as_secs_f64() * 1e4).round() / 10.0);
+        let ms = |time| json!(rounded(time));
         let mut fields = Map::new();
         let mut put = |name: &str, value: Value| _ = fields.insert(name.to_owned(), value);
         put("time", json!((time.as_secs_f64() * 1e3).round() / 1e3));
@@ -58,6 +61,20 @@ impl LogEntry {
         }
         self.prompt.iter().for_each(|prompt| put("prompt", json!(prompt)));
         fields
+    }
+}
+
+/// The fields as a line.
+fn written(fields: Map<String, Value>, format: LogFormat) -> String {
+    match format {
+        LogFormat::Json => Value::Object(fields).to_string(),
+        LogFormat::Text => {
+            let word = |(name, value): (&String, &Value)| match value {
+                Value::String(text) if plain(text) => format!("{name}={text}"),
+                other => format!("{name}={other}"),
+            };
+            fields.iter().map(word).collect::<Vec<_>>().join(" ")
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! What is remembered of a request until it ends: one line of the access log, and the numbers of the metrics.
 
 mod line;
+mod stations;
 mod writer;
 
+pub use stations::{Stations, rounded};
 pub use writer::LogWriter;
 
 use crate::{
@@ -11,8 +13,11 @@ use crate::{
     run::{ChoiceEnd, Ended, Observer, TokenUsage},
 };
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime},
 };
 
 /// What is remembered of a request. Clones are the same.
@@ -24,8 +29,14 @@ pub struct RequestLog(Arc<Mutex<LogEntry>>);
 pub struct LogEntry {
     /// Its id.
     pub id: Arc<str>,
+    /// Its number in this process, from 1: what recordings know it by.
+    pub number: u64,
+    /// Id of its answer.
+    pub answer: Option<String>,
     /// When its head was read.
     pub arrival: Instant,
+    /// See `arrival`.
+    pub began: SystemTime,
     /// Who sent it.
     pub peer: String,
     /// Name of its key.
@@ -42,18 +53,32 @@ pub struct LogEntry {
     pub model: Option<String>,
     /// The answer is a stream.
     pub stream: bool,
+    /// Time that it waited for its model to be loaded.
+    pub load: Duration,
+    /// Time that the form of its answer took to be compiled.
+    pub compile: Duration,
+    /// When it was handed to the engine.
+    pub submitted: Option<Instant>,
+    /// Time for which its reader took nothing.
+    pub reader: Duration,
     /// It was queued: the numbers below mean something.
     pub queued: bool,
     /// Its tokens.
     pub usage: TokenUsage,
     /// Of these, tokens that metrics have counted while they came.
     pub counted: TokenUsage,
+    /// Its first answer has ended: the times below are known.
+    pub timed: bool,
     /// Time until its first step, of its first answer.
     pub queue: Duration,
     /// Time of its prompt.
     pub prefill: Duration,
     /// Time of its answer.
     pub decode: Duration,
+    /// Time for which its answers had lost their memory to others, and how often they did.
+    pub preempted: Duration,
+    /// See `preempted`.
+    pub preemptions: u32,
     /// Its part of the machine's time in seconds, over all of its answers.
     pub machine_seconds: f64,
     /// Time until its first token.
@@ -71,6 +96,9 @@ pub struct LogEntry {
     pub kept: Option<String>,
 }
 
+/// The number of the next request.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
 /// Bytes of a path that are kept: the rest of a longer one says nothing.
 const MOST_PATH: usize = 200;
 
@@ -79,7 +107,10 @@ impl RequestLog {
     pub fn new(id: Arc<str>, peer: String, method: &str, path: &str) -> RequestLog {
         let entry = LogEntry {
             id,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            answer: None,
             arrival: Instant::now(),
+            began: SystemTime::now(),
             peer,
             key: None,
             method: method.to_owned(),
@@ -88,12 +119,19 @@ impl RequestLog {
             status: 0,
             model: None,
             stream: false,
+            load: Duration::ZERO,
+            compile: Duration::ZERO,
+            submitted: None,
+            reader: Duration::ZERO,
             queued: false,
             usage: TokenUsage::default(),
             counted: TokenUsage::default(),
+            timed: false,
             queue: Duration::ZERO,
             prefill: Duration::ZERO,
             decode: Duration::ZERO,
+            preempted: Duration::ZERO,
+            preemptions: 0,
             machine_seconds: 0.0,
             first_token: None,
             gaps: vec![],
@@ -139,8 +177,11 @@ impl Observer for RequestLog {
     fn ended(&mut self, end: &ChoiceEnd) {
         let mut entry = self.entry();
         entry.machine_seconds += end.timings.machine_seconds;
+        entry.preempted += Duration::from_secs_f64(end.timings.preempted_seconds);
+        entry.preemptions += end.timings.preemptions;
         if entry.finish.is_none() {
             let t = &end.timings;
+            entry.timed = true;
             entry.queue = Duration::from_secs_f64(t.queue_seconds);
             entry.prefill = Duration::from_secs_f64(t.prefill_seconds);
             entry.decode = Duration::from_secs_f64(t.decode_seconds);

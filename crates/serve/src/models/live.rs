@@ -2,7 +2,7 @@
 
 use super::{slot_texts::SlotTexts, text_room::TextRoom};
 use crate::options::{ModelSettings, Reasoning};
-use lamina::{ChatOptions, LoadOptions, Model, ModelInfo, Policy, Reporter};
+use lamina::{ChatOptions, LoadOptions, Model, ModelInfo, Policy, Reporter, TraceDetail};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::{
@@ -26,6 +26,8 @@ pub struct LiveModel {
     pub slots: SlotTexts,
     /// How long texts may be.
     pub text_room: TextRoom,
+    /// Its steps are recorded while nothing else is.
+    pub records: bool,
 }
 
 impl LiveModel {
@@ -52,7 +54,27 @@ impl LiveModel {
         let (reasoning, scales) = (settings.reasoning, Mutex::new(scales));
         let slots = SlotTexts::new(slots);
         let text_room = TextRoom::of(&model);
-        Ok(LiveModel { model, fingerprint, template, variables, reasoning, scales, slots, text_room })
+        let records = false;
+        Ok(LiveModel {
+            model,
+            fingerprint,
+            template,
+            variables,
+            reasoning,
+            scales,
+            slots,
+            text_room,
+            records,
+        })
+    }
+
+    /// The same, whose steps are recorded from now on, unless somebody records already.
+    pub fn recording(self) -> LiveModel {
+        let records = self.model.recorded().is_none();
+        if records {
+            self.model.record(Some(TraceDetail::Steps));
+        }
+        LiveModel { records, ..self }
     }
 
     /// How a conversation becomes a prompt: the model's way, with the request's tools and variables.

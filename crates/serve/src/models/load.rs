@@ -7,12 +7,21 @@ use super::{
 use lamina::{Model, Policy};
 use std::sync::Arc;
 
+/// How models are loaded.
+#[derive(Clone, Copy)]
+pub(super) struct LoadTerms {
+    /// How requests share an engine.
+    pub policy: Policy,
+    /// Steps are recorded.
+    pub records: bool,
+}
+
 /// Address space of a thread, with what it takes beside its stack.
 const THREAD: usize = 4 << 20;
 
 /// Brings models into memory, one after the other, unless they are there or on their way: what fits is computed from
 /// what is free, so no two may be read at once. Whoever waits for one watches its slot.
-pub(super) fn begin(slots: &[Arc<ModelSlot>], policy: Policy) {
+pub(super) fn begin(slots: &[Arc<ModelSlot>], terms: LoadTerms) {
     let idle = |phase: &Phase| matches!(phase, Phase::Unloaded | Phase::Failed(_));
     let begun = |slot: &&Arc<ModelSlot>| slot.advance(Phase::Loading { done: 0.0 }, |s| idle(&s.phase));
     let mine: Vec<_> = slots.iter().filter(begun).cloned().collect();
@@ -28,14 +37,14 @@ pub(super) fn begin(slots: &[Arc<ModelSlot>], policy: Policy) {
         return failed("there is no memory for the thread that loads the model".into());
     }
     let loading = mine.clone();
-    let work = move || loading.iter().for_each(|slot| bring(slot, policy));
+    let work = move || loading.iter().for_each(|slot| bring(slot, terms));
     if let Err(e) = std::thread::Builder::new().name("lamina-load".into()).spawn(work) {
         failed(format!("no thread to load the model: {e}"));
     }
 }
 
-fn bring(slot: &ModelSlot, policy: Policy) {
-    let end = match lamina::shield(|| load(slot, policy)) {
+fn bring(slot: &ModelSlot, terms: LoadTerms) {
+    let end = match lamina::shield(|| load(slot, terms)) {
         Ok(live) => Phase::Loaded(Arc::new(live)),
         Err(e) => {
             let memory = matches!(e, lamina::Error::OutOfMemory(_));
@@ -46,7 +55,7 @@ fn bring(slot: &ModelSlot, policy: Policy) {
     slot.advance(end, |_| true);
 }
 
-fn load(slot: &ModelSlot, policy: Policy) -> lamina::Result<LiveModel> {
+fn load(slot: &ModelSlot, terms: LoadTerms) -> lamina::Result<LiveModel> {
     let model = match &slot.origin {
         SlotOrigin::Given(model) => model.clone(),
         SlotOrigin::Path(path) => {
@@ -55,10 +64,11 @@ fn load(slot: &ModelSlot, policy: Policy) -> lamina::Result<LiveModel> {
                 slot.advance(Phase::Loading { done }, |s| matches!(s.phase, Phase::Loading { .. }));
                 true
             };
-            Model::load_with(path.as_deref(), &load_options(&slot.settings, policy), &progress)?
+            Model::load_with(path.as_deref(), &load_options(&slot.settings, terms.policy), &progress)?
         }
     };
-    LiveModel::new(model, &slot.settings, policy.max_running)
+    let live = LiveModel::new(model, &slot.settings, terms.policy.max_running)?;
+    Ok(if terms.records { live.recording() } else { live })
 }
 
 /// Takes the model out of memory, if nobody uses it; false when somebody does, or it is not there.

@@ -4,7 +4,7 @@ use super::{
     directory::{Directory, stem},
     lease::Lease,
     live::LiveModel,
-    load,
+    load::{self, LoadTerms},
     slot::{LoadFailure, ModelSlot, Phase, SlotOrigin, SlotState},
 };
 use crate::{
@@ -27,7 +27,7 @@ struct ModelSet {
     directory: Option<Directory>,
     /// So many of them, the first ones, are loaded at the start.
     named: usize,
-    policy: Policy,
+    terms: LoadTerms,
     /// ModelSet in memory at once.
     most: usize,
     /// Who wants a model loaded waits here, in order of arrival.
@@ -77,7 +77,7 @@ impl Registry {
             slots: RwLock::new(slots),
             directory,
             named,
-            policy,
+            terms: LoadTerms { policy, records: !options.no_trace },
             most,
             door: tokio::sync::Mutex::default(),
             any_name,
@@ -117,7 +117,7 @@ impl Registry {
 
     /// Begins to load the models that are loaded at the start.
     pub fn begin(&self) {
-        load::begin(&self.first(), self.0.policy);
+        load::begin(&self.first(), self.0.terms);
     }
 
     /// The models that are loaded at the start.
@@ -162,7 +162,7 @@ impl Registry {
                 return Ok(());
             }
             self.room(slot).await;
-            load::begin(std::slice::from_ref(slot), self.0.policy);
+            load::begin(std::slice::from_ref(slot), self.0.terms);
             let mut states = slot.watch();
             while matches!(slot.phase(), Phase::Loading { .. }) {
                 _ = states.changed().await;

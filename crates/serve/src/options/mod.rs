@@ -145,8 +145,15 @@ settings! {
             lenient: bool = false, "";
             /// Access log as text or as JSON [default: text]
             log_format: LogFormat = LogFormat::Text, "text|json";
+            /// Requests whose first token took longer than this leave a line with where their time went [default: none]
+            slow: Option<Span> = None, "DURATION";
             /// Prompts are logged too
             log_prompts: bool = false, "";
+            /// Steps of models are not recorded
+            no_trace: bool = false, "";
+            /// Recordings of models, with texts, for who has a key that may change the server: POST /debug/trace and the
+            /// header X-Lamina-Trace
+            debug_trace: bool = false, "";
             /// No access log
             quiet: bool = false, "";
         }

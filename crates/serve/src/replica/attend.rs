@@ -134,6 +134,7 @@ impl AttendedRequest {
         let summary = AnswerSummary {
             model: entry.model.clone(),
             tokens: [entry.usage.prompt, entry.usage.cached, entry.usage.completion],
+            queue: entry.queue.as_secs_f64(),
             seconds: [entry.prefill.as_secs_f64(), entry.decode.as_secs_f64()],
             finish: entry.finish.map(str::to_owned),
         };
@@ -148,6 +149,7 @@ impl Drop for AttendedRequest {
             self.app.end_rate.ended();
         }
         self.app.metrics.finish(&entry);
+        self.app.recent.add(&entry);
         self.app.requests.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -26,6 +26,11 @@ pub trait Render: Send + 'static {
         "text/event-stream; charset=utf-8"
     }
 
+    /// The id that the answer tells; empty where it tells none.
+    fn id(&self) -> &str {
+        ""
+    }
+
     /// The request is queued.
     fn begin(&mut self, _started: &Started, _out: &mut Frames) {}
 

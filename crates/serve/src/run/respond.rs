@@ -28,6 +28,8 @@ pub trait Observer: Send + 'static {
     fn first_token(&mut self);
     /// A token has come after another one.
     fn next_token(&mut self);
+    /// The first answer has this token.
+    fn chose(&mut self, _id: u32) {}
     /// An answer has ended.
     fn ended(&mut self, end: &ChoiceEnd);
     /// All answers have ended.
@@ -38,7 +40,10 @@ pub trait Observer: Send + 'static {
 
 /// Tells an observer of a piece.
 fn observe(observer: &mut dyn Observer, delta: &AnswerDelta, begun: &mut bool) {
-    for _ in &delta.tokens {
+    for token in &delta.tokens {
+        if delta.choice == 0 {
+            observer.chose(token.id);
+        }
         if std::mem::replace(begun, true) {
             observer.next_token();
         } else {

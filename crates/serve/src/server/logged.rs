@@ -79,8 +79,13 @@ impl Drop for RequestEnding {
             self.app.end_rate.ended();
         }
         self.app.metrics.finish(&entry);
+        self.app.recent.add(&entry);
+        let (slow, format) = (self.app.options.slow, self.app.options.log_format);
+        if slow.is_some_and(|most| entry.first_token.is_some_and(|time| time > most.0)) {
+            self.app.log.line(&entry.slow_line(format));
+        }
         if !self.app.options.quiet {
-            self.app.log.line(&entry.line(self.app.options.log_format));
+            self.app.log.line(&entry.line(format));
         }
         drop(entry);
         self.app.requests.fetch_sub(1, Ordering::SeqCst);
@@ -112,6 +117,14 @@ impl SlowBody for OpenBody {
 }
 
 impl BodyState {
+    /// The connection has room again: until now its reader had not.
+    fn taken(&mut self) {
+        let Some(since) = self.handed.take() else { return };
+        if let Some((_, ending)) = &self.open {
+            ending.log.entry().reader += since.elapsed();
+        }
+    }
+
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let Some((body, ending)) = &mut self.open else {
             return Poll::Ready(Some(Err(axum::Error::new(io::Error::from(io::ErrorKind::TimedOut)))));
@@ -146,7 +159,7 @@ impl http_body::Body for LoggedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let mut state = self.0.state();
-        state.handed = None;
+        state.taken();
         let frame = match state.rest.is_empty() {
             true => ready!(state.poll_frame(context)),
             false => Some(Ok(Frame::data(std::mem::take(&mut state.rest)))),

@@ -83,6 +83,10 @@ impl Server {
     pub fn start(options: ServeOptions) -> Result<Server, StartError> {
         let models = Registry::new(&options)?;
         let keys = KeyRing::read(&options).map_err(|e| StartError::Access(e.to_string()))?;
+        if options.debug_trace && keys.is_empty() {
+            let text = "--debug-trace shows texts, and needs a key: give --api-key or --admin-key";
+            return Err(StartError::Access(text.into()));
+        }
         let tls = Tls::read(&options).map_err(StartError::Access)?;
         let listening = Listening::open(&options)?;
         threads::affordable(options.http_threads).map_err(StartError::Thread)?;

@@ -72,6 +72,8 @@ pub struct AnswerSummary {
     pub model: Option<String>,
     /// Tokens of the prompt, those of them that were cached, and those of the answer.
     pub tokens: [usize; 3],
+    /// Seconds until the first step of the first answer.
+    pub queue: f64,
     /// Seconds of the prompt and of the answer.
     pub seconds: [f64; 2],
     /// Why the first answer ended.

@@ -15,6 +15,7 @@ mod safety;
 mod slots;
 mod slow;
 mod storm;
+mod traced;
 mod watch;
 
 use lamina::Model;

@@ -95,6 +95,10 @@ impl MessageRenderer {
 }
 
 impl Render for MessageRenderer {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
     fn begin(&mut self, started: &Started, out: &mut Frames) {
         let prompt = started.prompt_tokens.iter().sum();
         let counts = TokenUsage { prompt, ..TokenUsage::default() };

@@ -2,6 +2,7 @@
 
 mod completion;
 mod completion_render;
+mod debug;
 mod embedding;
 mod infill;
 mod load;
@@ -35,7 +36,13 @@ pub const TABLES: &[&crate::body::FieldTable] = &[
     &rerank::RERANK,
     &load::MODEL,
     &slot_action::SLOT_ACTION,
+    &debug::TRACE,
 ];
+
+/// The routes that a gateway answers by itself.
+pub fn recent_routes() -> Router<App> {
+    Router::new().route("/debug/requests", get(Native, debug::requests))
+}
 
 /// The routes of this dialect.
 pub fn routes() -> Router<App> {
@@ -54,6 +61,8 @@ pub fn routes() -> Router<App> {
         ("/slots", get(Native, state::slots)),
         ("/slots/{id}", post(Native, slot_action::act)),
         ("/lora-adapters", lora),
+        ("/debug/trace", post(Native, debug::trace)),
+        ("/debug/trace/{id}", get(Native, debug::kept)),
         ("/models/load", post(Native, load::load)),
         ("/models/unload", post(Native, load::unload)),
         ("/rerank", post(Native, rerank::rerank)),
@@ -63,7 +72,7 @@ pub fn routes() -> Router<App> {
         ("/v2/rerank", post(Native, rerank::rerank)),
     ]
     .into_iter()
-    .fold(Router::new(), |router, (path, method): (&str, MethodRouter<App>)| router.route(path, method))
+    .fold(recent_routes(), |router, (path, method): (&str, MethodRouter<App>)| router.route(path, method))
 }
 
 async fn not_here(_: HttpCall) -> Result<Response, ApiError> {

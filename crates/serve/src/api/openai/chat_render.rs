@@ -105,6 +105,10 @@ fn content(part: &DeltaPart) -> Option<Value> {
 }
 
 impl Render for ChatRenderer {
+    fn id(&self) -> &str {
+        &self.head.id
+    }
+
     fn begin(&mut self, started: &Started, _out: &mut Frames) {
         self.begun = vec![false; started.choices];
         self.growing.begin(started);

@@ -211,6 +211,10 @@ fn likelihood(choice: &WholeChoice) -> f64 {
 }
 
 impl Render for CompletionRenderer {
+    fn id(&self) -> &str {
+        &self.head.id
+    }
+
     fn begin(&mut self, started: &Started, _out: &mut Frames) {
         self.sent = vec![0; started.choices];
         self.places.resize_with(started.choices, || None);

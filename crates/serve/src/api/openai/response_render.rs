@@ -179,6 +179,10 @@ fn merged(mut a: Value, b: Value) -> Value {
 }
 
 impl Render for ResponseRenderer {
+    fn id(&self) -> &str {
+        &self.echoed.id
+    }
+
     fn begin(&mut self, _started: &Started, out: &mut Frames) {
         let body = self.echoed.body("in_progress", vec![]);
         self.event("response.created", json!({ "response": body }), out);

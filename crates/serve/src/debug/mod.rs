@@ -1,0 +1,7 @@
+//! What a server remembers of requests that have ended, and recordings of what its models do: for who asks why one was slow.
+
+mod desk;
+mod recent;
+
+pub use desk::{Recording, TraceDesk, TraceWish};
+pub use recent::RecentRequests;
