@@ -179,7 +179,7 @@ fn has_note(above: &[&str]) -> bool {
 
 /// Only `crates/lamina` decides between backends.
 /// Where parts of a build are chosen: devices in `lamina`, commands and the line editor in lists of the command, what
-/// quantizers need in `tools`, what fetches in `hub`.
+/// quantizers need in `tools`, what fetches in `hub`, what sends spans in `serve`.
 const FEATURED: &[&str] = &[
     "crates/lamina",
     "crates/cli/src/args/mod.rs",
@@ -189,6 +189,7 @@ const FEATURED: &[&str] = &[
     "crates/cli/src/lib.rs",
     "crates/cli/src/parts.rs",
     "crates/hub/src/lib.rs",
+    "crates/serve/src/spans/mod.rs",
     "crates/tools/src/lib.rs",
     "tests",
 ];

@@ -20,6 +20,7 @@ mod page;
 #[cfg(feature = "serve")]
 mod parent;
 mod parts;
+mod plots;
 mod progress;
 #[cfg(feature = "client")]
 mod remote;

@@ -2,19 +2,33 @@
 
 use serde::{Deserialize, Serialize};
 
+/// A column of an event.
+pub(crate) struct ColumnSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// Type of its values, as Rust writes it.
+    pub kind: &'static str,
+    /// What they are.
+    pub doc: &'static str,
+}
+
 /// Makes the struct of an event's columns: all have one length, and a row is pushed at once.
 macro_rules! columns {
-    ($(#[$doc:meta])* $Name:ident, $event:literal { $($(#[$field_doc:meta])* $field:ident: $ty:ty,)* }) => {
+    ($(#[$doc:meta])* $Name:ident, $event:literal { $(#[doc = $field_doc:literal] $field:ident: $ty:ty,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(default)]
-        pub struct $Name { $($(#[$field_doc])* pub $field: Vec<$ty>,)* }
+        pub struct $Name { $(#[doc = $field_doc] pub $field: Vec<$ty>,)* }
 
         impl $Name {
             /// Name of the event in files.
             pub const EVENT: &'static str = $event;
             /// Names of the columns.
             pub const COLUMNS: &'static [&'static str] = &[$(stringify!($field)),*];
+
+            /// Columns with their types and what they hold.
+            pub(crate) const SPECS: &'static [ColumnSpec] =
+                &[$(ColumnSpec { name: stringify!($field), kind: stringify!($ty), doc: $field_doc.trim_ascii() }),*];
 
             /// Rows; none where columns differ in length.
             pub fn rows(&self) -> Option<usize> {

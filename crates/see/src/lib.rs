@@ -9,6 +9,7 @@ mod error;
 pub mod export;
 mod format;
 pub mod page;
+pub mod plot;
 pub mod read;
 mod record;
 mod trace;

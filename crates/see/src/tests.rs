@@ -249,3 +249,84 @@ fn columns_and_plans_have_their_forms() {
     assert_eq!(dot.matches(" -> ").count() + 1, dot.matches("[label=").count());
     assert!(mermaid.contains("subgraph"));
 }
+
+/// Whether a value is what a schema says: the few words that ours has.
+fn fits(value: &Value, schema: &Value, at: &str) -> Result<(), String> {
+    let wrong = |what: &str| Err(format!("{at}: {what}"));
+    let is = |kind: &Value| match kind.as_str() {
+        Some("integer") => value.is_u64() || value.is_i64(),
+        Some("number") => value.is_number(),
+        Some("string") => value.is_string(),
+        Some("boolean") => value.is_boolean(),
+        Some("null") => value.is_null(),
+        Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
+        _ => false,
+    };
+    let known = match &schema["type"] {
+        Value::Null => true,
+        Value::Array(kinds) => kinds.iter().any(is),
+        kind => is(kind),
+    };
+    let number = value.as_f64().unwrap_or(0.0);
+    if !known || schema.get("const").is_some_and(|only| only != value) {
+        return wrong("another type or value");
+    }
+    if schema["minimum"].as_f64().is_some_and(|m| number < m)
+        || schema["maximum"].as_f64().is_some_and(|m| number > m)
+    {
+        return wrong("out of range");
+    }
+    for name in schema["required"].as_array().into_iter().flatten() {
+        if value.get(name.as_str().unwrap()).is_none() {
+            return wrong("a field is missing");
+        }
+    }
+    for (name, field) in value.as_object().into_iter().flatten() {
+        let of = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
+        of.map_or(Ok(()), |of| fits(field, of, &format!("{at}.{name}")))?;
+    }
+    let items = value.as_array().into_iter().flatten().enumerate();
+    items
+        .filter(|_| schema.get("items").is_some())
+        .try_for_each(|(i, v)| fits(v, &schema["items"], &format!("{at}[{i}]")))
+}
+
+/// `LAMINA_BLESS=1` writes the file anew.
+#[test]
+fn recordings_are_what_their_schema_says() {
+    let schema = export::schema();
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/trace.schema.json");
+    let text = format!("{schema:#}\n");
+    if std::env::var_os("LAMINA_BLESS").is_some() {
+        std::fs::write(&file, &text).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(&file).unwrap_or_default() == text,
+        "LAMINA_BLESS=1 writes docs/trace.schema.json"
+    );
+    let value: Value = serde_json::from_str(&trace().json()).unwrap();
+    fits(&value, &schema, "trace").unwrap();
+    // All that a recording has is described.
+    for (name, columns) in value["events"].as_object().unwrap() {
+        let described = &schema["properties"]["events"]["properties"][name]["properties"];
+        for column in columns.as_object().unwrap().keys() {
+            assert!(
+                described[column]["description"].as_str().is_some_and(|d| d.len() > 5),
+                "{name}.{column}"
+            );
+        }
+    }
+    for (path, wrong) in [
+        ("/version", Value::from(2)),
+        ("/format", "other".into()),
+        ("/events/step/begin/0", (-1).into()),
+        ("/events/token/forced/0", 1.into()),
+        ("/events/stage/p/0", "x".into()),
+        ("/run/model/layers", "two".into()),
+    ] {
+        let mut broken = value.clone();
+        *broken.pointer_mut(path).unwrap() = wrong;
+        assert!(fits(&broken, &schema, "trace").is_err(), "{path}");
+    }
+}

@@ -5,14 +5,19 @@ use crate::{
     debug::{RecentRequests, TraceDesk},
     end_rate::EndRate,
     kept::KeptAnswers,
+    live::{LatencyWindow, LiveFeed, OpenRequests},
     log::LogWriter,
     metrics::Metrics,
     models::Registry,
     options::ServeOptions,
+    spans::SpanSender,
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -40,6 +45,18 @@ pub struct AppState {
     pub recent: RecentRequests,
     /// Recordings of its models.
     pub traces: Arc<TraceDesk>,
+    /// Where spans of requests go, where a collector was named.
+    pub spans: Option<SpanSender>,
+    /// Requests that run.
+    pub open: OpenRequests,
+    /// Times to the first token, and between tokens, of the last minute.
+    pub first_tokens: LatencyWindow,
+    /// See `first_tokens`.
+    pub gaps: LatencyWindow,
+    /// What it does, once a second.
+    pub feed: LiveFeed,
+    /// When it began.
+    pub began: Instant,
     draining: AtomicBool,
     /// Ends what still runs when the time to drain is over.
     pub end: CancellationToken,
@@ -62,6 +79,12 @@ impl App {
             kept: KeptAnswers::default(),
             recent: RecentRequests::default(),
             traces: Arc::default(),
+            spans: None,
+            open: OpenRequests::default(),
+            first_tokens: LatencyWindow::default(),
+            gaps: LatencyWindow::default(),
+            feed: LiveFeed::default(),
+            began: Instant::now(),
             bodies: BodyBudget::new(options.max_body_memory),
             end_rate: EndRate::default(),
             options,
@@ -71,6 +94,17 @@ impl App {
             requests: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
         })))
+    }
+
+    /// The same, which sends spans of its requests to the collector of its options or of the environment.
+    ///
+    /// # Errors
+    /// When its address is none.
+    pub fn sending(mut self) -> Result<App, String> {
+        if let Some(state) = Arc::get_mut(&mut self.0) {
+            state.spans = SpanSender::of(&state.options, state.metrics.spans.clone())?;
+        }
+        Ok(self)
     }
 
     /// New requests are refused from now on.

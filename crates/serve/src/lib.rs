@@ -25,6 +25,7 @@ mod frames;
 mod gateway;
 mod guard;
 mod kept;
+mod live;
 mod local;
 mod log;
 mod metrics;
@@ -35,7 +36,9 @@ mod replica;
 pub mod router;
 mod run;
 mod server;
+mod spans;
 mod ticket;
+mod top;
 
 pub use local::{DetailedDelta, LocalRequest, LocalResponse, LocalServer};
 pub use options::{

@@ -30,7 +30,7 @@ pub use divergence::{
 pub use doctor::{doctor, examine};
 pub use eval::{Accuracy, PairedVerdict, Question, RightAnswer, Verdict, ask, questions};
 pub use inspect::{Inspection, TensorInfo, VisionInspection, inspect};
-pub use perplexity::{Perplexity, perplexity};
+pub use perplexity::{Perplexity, perplexity, token_losses};
 pub use plan::{plan_json, plan_report};
 pub use support::{FamilySupport, FileSupport, Support, TypeSupport, TypeUse, support};
 pub use windows::PerplexityOptions;

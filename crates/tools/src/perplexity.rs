@@ -17,28 +17,16 @@ pub struct Perplexity {
     pub stderr: f64,
 }
 
-/// Running sums of negative log-likelihoods.
-#[derive(Default)]
-struct LossSums {
-    sum: f64,
-    squares: f64,
-    tokens: usize,
-}
-
-impl LossSums {
-    fn add(&mut self, nll: f64) {
-        self.sum += nll;
-        self.squares += nll * nll;
-        self.tokens += 1;
-    }
-
-    fn result(&self) -> Perplexity {
-        let n = self.tokens as f64;
-        let nll = self.sum / n;
-        let variance = (self.squares / n - nll * nll).max(0.0);
+impl Perplexity {
+    /// Of the losses of tokens in nats, of which there is one at least.
+    pub fn of(losses: &[f64]) -> Perplexity {
+        let n = losses.len() as f64;
+        let (sum, squares) = losses.iter().fold((0.0, 0.0), |(sum, squares), l| (sum + l, squares + l * l));
+        let nll: f64 = sum / n;
+        let variance = (squares / n - nll * nll).max(0.0);
         let ppl = nll.exp();
-        let stderr = if self.tokens > 1 { ppl * (variance / (n - 1.0)).sqrt() } else { 0.0 };
-        Perplexity { ppl, nll, tokens: self.tokens, stderr }
+        let stderr = if losses.len() > 1 { ppl * (variance / (n - 1.0)).sqrt() } else { 0.0 };
+        Perplexity { ppl, nll, tokens: losses.len(), stderr }
     }
 }
 
@@ -54,22 +42,35 @@ pub fn perplexity(
     options: PerplexityOptions,
     progress: &mut dyn FnMut(usize, usize) -> bool,
 ) -> Result<Perplexity> {
+    token_losses(model, prompt, options, progress).map(|losses| Perplexity::of(&losses))
+}
+
+/// The loss of each scored token in nats, in the order of the text. Arguments as of [`perplexity`].
+///
+/// # Errors
+/// As for [`perplexity`].
+pub fn token_losses(
+    model: &Model,
+    prompt: &Prompt,
+    options: PerplexityOptions,
+    progress: &mut dyn FnMut(usize, usize) -> bool,
+) -> Result<Vec<f64>> {
     let windows = TextWindows::new(model, prompt, options)?.all();
-    let (mut sums, all) = (LossSums::default(), windows.len());
+    let (mut losses, all) = (vec![], windows.len());
     for (i, window) in windows.into_iter().enumerate() {
-        score_window(model, window, &mut sums, &mut || progress(i, all))?;
+        score_window(model, window, &mut losses, &mut || progress(i, all))?;
         if !progress(i + 1, all) {
             return Err(Error::Runtime("the perplexity was cancelled".into()));
         }
     }
-    Ok(sums.result())
+    Ok(losses)
 }
 
 /// Scores the tokens of a window from its first one on.
 fn score_window(
     model: &Model,
     window: TextWindow,
-    sums: &mut LossSums,
+    losses: &mut Vec<f64>,
     keep: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
     let TextWindow { tokens, first } = window;
@@ -90,7 +91,7 @@ fn score_window(
         keep,
     )?;
     let nlls = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    nlls.iter().enumerate().filter(|(i, _)| i + 1 >= first).for_each(|(_, &nll)| sums.add(nll));
+    losses.extend(nlls.iter().skip(first.saturating_sub(1)));
     Ok(())
 }
 

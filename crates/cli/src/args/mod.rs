@@ -11,6 +11,7 @@ mod load;
 mod lora;
 #[cfg(feature = "convert")]
 mod output;
+mod plot;
 mod sampling;
 #[cfg(feature = "serve")]
 mod serve;
@@ -29,6 +30,7 @@ pub use load::{LoadArgs, ScoreArgs, load, long_form};
 pub use lora::LoraArgs;
 #[cfg(feature = "convert")]
 pub use output::{OutputArgs, SplitArgs};
+pub use plot::PlotArgs;
 pub use sampling::{SamplingArgs, shown};
 #[cfg(feature = "serve")]
 pub use serve::ServeFlags;

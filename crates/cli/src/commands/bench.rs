@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{
-    args::{LoadArgs, pixels, positive},
+    args::{LoadArgs, PlotArgs, pixels, positive},
     error::{CliError, Result},
     model_path, output,
     progress::spinner,
@@ -53,6 +53,8 @@ pub struct BenchArgs {
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
+    plot: PlotArgs,
+    #[command(flatten)]
     load: LoadArgs,
 }
 
@@ -91,6 +93,7 @@ impl Execute for BenchArgs {
         let results = bench::run(path.as_deref(), &load, &options, &mut note);
         spinner.finish_and_clear();
         let results = results?;
+        self.plot.write(|| crate::plots::bench(&results))?;
         match self.json {
             true => output::json(&results.json()),
             false => output::text(&report(&results)),

@@ -2,14 +2,17 @@
 
 use super::Execute;
 use crate::{
-    args::{OutputArgs, positive},
+    args::{OutputArgs, PlotArgs, positive},
     error::Result,
     input, model_path, output,
+    plots::by_layer,
     progress::Bar,
     stoppable::Stoppable,
     table::pairs,
 };
 use lamina::Prompt;
+use lamina_convert::{Imatrix, Sums};
+use lamina_see::plot::{Plot, PlotForm};
 use lamina_tools::{CalibrationOptions, calibrate};
 use serde_json::json;
 use std::{path::PathBuf, time::Instant};
@@ -44,6 +47,8 @@ pub struct ImatrixArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    plot: PlotArgs,
+    #[command(flatten)]
     replace: OutputArgs,
 }
 
@@ -71,6 +76,7 @@ impl Execute for ImatrixArgs {
         let matrix = stop.end(seen)?.imatrix;
         drop(bar);
         matrix.write(&self.output)?;
+        self.plot.write(|| importance(&matrix, &options.dataset))?;
         let (seconds, file) = (start.elapsed().as_secs_f64(), self.output.display().to_string());
         if self.json {
             return output::json(&json!({
@@ -86,5 +92,27 @@ impl Execute for ImatrixArgs {
             ("matrices", matrix.sums.len().to_string()),
             ("text", format!("{} windows of {} tokens in {seconds:.2} s", matrix.chunks, matrix.chunk_size)),
         ]))
+    }
+}
+
+/// How large the inputs of matrices are, by layer: the mean square, as part of the largest of the same matrix elsewhere.
+fn importance(matrix: &Imatrix, text: &str) -> Plot {
+    let mean = |sums: &Sums| {
+        let (count, width) = (sums.counts.iter().sum::<f32>(), sums.values.len() / sums.counts.len().max(1));
+        f64::from(sums.values.iter().sum::<f32>()) / f64::from(count.max(1.0)) / width.max(1) as f64
+    };
+    let means = matrix.sums.iter().map(|(name, sums)| (name.as_str(), Some(mean(sums))));
+    let (rows, columns, mut values) = by_layer(means, None);
+    for row in &mut values {
+        let most = row.iter().flatten().copied().fold(0.0, f64::max);
+        row.iter_mut().flatten().for_each(|value| *value /= most.max(f64::MIN_POSITIVE));
+    }
+    Plot {
+        title: "Inputs of matrices".into(),
+        conditions: format!(
+            "{text}, {} windows of {} tokens; mean square, as part of the largest in its row",
+            matrix.chunks, matrix.chunk_size
+        ),
+        form: PlotForm::Heat { rows, columns, values },
     }
 }

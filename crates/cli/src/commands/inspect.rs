@@ -2,6 +2,7 @@
 
 use super::Execute;
 use crate::{
+    args::PlotArgs,
     error::Result,
     model_path, output,
     table::{pairs, table},
@@ -22,6 +23,8 @@ pub struct InspectArgs {
     /// Write one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    plot: PlotArgs,
 }
 
 impl Execute for InspectArgs {
@@ -29,6 +32,7 @@ impl Execute for InspectArgs {
 
     fn execute(self) -> Result<()> {
         let found = inspect(model_path::model(self.model.as_deref())?.as_deref())?;
+        self.plot.write(|| crate::plots::types(&found))?;
         match self.json {
             true => output::json(&found.json()),
             false => output::text(&report(&found)),

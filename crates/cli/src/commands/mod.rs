@@ -46,6 +46,8 @@ mod serve;
 mod split;
 mod support;
 mod tokenize;
+#[cfg(feature = "client")]
+mod top;
 #[cfg(feature = "see")]
 mod trace;
 
@@ -76,6 +78,8 @@ pub const ALL: &[Command] = &[
     asking::<chat::ChatArgs>(),
     #[cfg(feature = "serve")]
     command::<serve::ServeArgs>(),
+    #[cfg(feature = "client")]
+    command::<top::TopArgs>(),
     #[cfg(feature = "serve")]
     command::<batch::BatchArgs>(),
     asking::<bench::BenchArgs>(),

@@ -2,14 +2,16 @@
 
 use super::Execute;
 use crate::{
-    args::{LoraArgs, ScoreArgs, load, positive},
+    args::{LoraArgs, PlotArgs, ScoreArgs, load, positive},
     error::Result,
     input, output,
     progress::Bar,
     table::pairs,
 };
 use lamina::{LoadOptions, Prompt};
-use lamina_tools::{Divergence, PerplexityOptions, divergence, divergence_from, perplexity, write_logits};
+use lamina_tools::{
+    Divergence, Perplexity, PerplexityOptions, divergence, divergence_from, token_losses, write_logits,
+};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +47,8 @@ pub struct PerplexityArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    plot: PlotArgs,
+    #[command(flatten)]
     load: ScoreArgs,
     #[command(flatten)]
     lora: LoraArgs,
@@ -66,7 +70,9 @@ impl Execute for PerplexityArgs {
 impl PerplexityArgs {
     fn perplexity(&self, text: &Prompt) -> Result<()> {
         let model = self.lora.load(self.model.as_deref(), self.load_options())?;
-        let p = windowed(|progress| perplexity(&model, text, self.windows(), progress))?;
+        let losses = windowed(|progress| token_losses(&model, text, self.windows(), progress))?;
+        let p = Perplexity::of(&losses);
+        self.plot.write(|| crate::plots::losses(model.info(), &losses, &p))?;
         if self.json {
             let report = json!({"ppl": p.ppl, "nll": p.nll, "tokens": p.tokens, "stderr": p.stderr});
             return output::json(&report);

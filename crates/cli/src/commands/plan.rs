@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{
-    args::{LoadArgs, pixels, positive},
+    args::{LoadArgs, PlotArgs, pixels, positive},
     error::{CliError, Result},
     exit::FAILED,
     model_path, output,
@@ -39,6 +39,8 @@ pub struct PlanArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    plot: PlotArgs,
+    #[command(flatten)]
     load: LoadArgs,
 }
 
@@ -62,6 +64,7 @@ impl Execute for PlanArgs {
         let forecast = lamina::plan(path.as_deref(), &options, &question);
         spinner.finish_and_clear();
         let forecast = forecast?;
+        self.plot.write(|| crate::plots::plan(&forecast, path.as_deref()))?;
         match self.json {
             true => output::json(&plan_json(&forecast))?,
             false => output::text(&plan_report(&forecast))?,

@@ -5,11 +5,13 @@ mod figures;
 mod load;
 mod partner;
 mod run;
+mod screen;
 mod server;
 
 pub use load::{Arrivals, Lengths, LoadPlan, measure};
 pub use partner::ServerPartner;
 pub use run::{complete, complete_whole, write_texts};
+pub use screen::{RequestOrder, Screen};
 pub use server::RemoteServer;
 
 use crate::error::Result;

@@ -91,7 +91,19 @@ impl RemoteServer {
     /// # Errors
     /// When the server refuses, or does not answer.
     pub async fn stream(&self, path: &str, body: &Value) -> Result<Events> {
-        let answer = self.send(HttpRequest::post(self.at(path)?, body.to_string())).await?;
+        self.events(HttpRequest::post(self.at(path)?, body.to_string())).await
+    }
+
+    /// Follows the events of a path of the server itself, beside its API.
+    ///
+    /// # Errors
+    /// When the server refuses, or does not answer.
+    pub async fn follow(&self, path: &str) -> Result<Events> {
+        self.events(HttpRequest::get(self.base.at(path).map_err(|e| self.lost(&e))?)).await
+    }
+
+    async fn events(&self, request: HttpRequest) -> Result<Events> {
+        let answer = self.send(request).await?;
         Ok(Events { server: self.clone(), answer, reader: EventReader::default(), ready: VecDeque::new() })
     }
 

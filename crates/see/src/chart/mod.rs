@@ -15,6 +15,8 @@ mod steps;
 mod sums;
 mod turns;
 
+pub(crate) use axis::round_step;
+pub(crate) use canvas::{Anchor, Box2, Canvas, WIDTH};
 pub use canvas::{STYLE, standalone};
 
 use crate::{error::SeeError, read::TextStrip, trace::Trace};

@@ -18,6 +18,7 @@ mod openai;
 mod recorded;
 mod root;
 mod shared;
+mod top;
 
 pub use shared::{logprob, timings};
 
@@ -39,13 +40,18 @@ pub fn routes() -> Router<App> {
         .merge(anthropic::routes())
         .merge(ollama::routes())
         .merge(root::routes())
+        .merge(top::routes())
         .fallback(no_path)
         .method_not_allowed_fallback(wrong_method)
 }
 
 /// The routes that a gateway answers by itself.
 pub fn gateway_routes() -> Router<App> {
-    Router::new().merge(metrics::routes()).merge(native::recent_routes()).merge(openai::kept_routes())
+    Router::new()
+        .merge(metrics::routes())
+        .merge(native::recent_routes())
+        .merge(top::routes())
+        .merge(openai::kept_routes())
 }
 
 async fn no_path(request: Request) -> Response {

@@ -5,7 +5,7 @@ use crate::{
     call::{HttpCall, get},
     dialect::Dialect,
     error::{ApiError, Cause},
-    page,
+    page::{self, WebPage},
 };
 use axum::{Router, body::Body, response::Response};
 use http::{HeaderValue, header};
@@ -18,13 +18,13 @@ pub fn routes() -> Router<App> {
 async fn root(call: HttpCall) -> Result<Response, ApiError> {
     match (call.wants_page(), call.app.options.no_page) {
         (true, true) => Err(ApiError::new(Cause::NoPath, "this server has no web page")),
-        (true, false) => Ok(web_page()),
+        (true, false) => Ok(page_response(page::embedded())),
         (false, _) => Ok(response("text/plain; charset=utf-8", "Lamina is running\n")),
     }
 }
 
-fn web_page() -> Response {
-    let page = page::embedded();
+/// A page with the headers that guard it.
+pub fn page_response(page: &'static WebPage) -> Response {
     let mut response = response("text/html; charset=utf-8", page.html.as_str());
     let headers = response.headers_mut();
     if let Ok(policy) = HeaderValue::from_str(&page.policy) {

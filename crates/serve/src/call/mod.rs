@@ -11,7 +11,7 @@ mod read;
 mod taker;
 mod token_count;
 mod tokens;
-mod traced;
+mod trace;
 
 pub use chat::{ChatTurn, PromptTokens, message_text};
 pub use form::response_format;
@@ -29,13 +29,13 @@ use crate::{
     body::{Body, BodyShare, FieldTable},
     dialect::Dialect,
     error::{ApiError, Cause},
-    log::RequestLog,
+    log::{AskedParams, RequestLog},
     models::{Lease, TextRoom},
     run::{AnswerJob, Attempt, Render, RenderedStream, Run, SlotTurn, Wishes, whole},
 };
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header, request::Parts};
-use lamina::{Special, Terms, sample::SamplingParams};
+use lamina::{GenerateOptions, Special, Terms, sample::SamplingParams};
 use serde_json::Value;
 use std::{
     borrow::Cow,
@@ -301,6 +301,8 @@ impl HttpCall {
         self.log.entry().submitted = Some(Instant::now());
         let run = Run::start(job, self.app.end.clone(), turn, self.attempt.clone());
         let run = run.map_err(|e| self.with_retry(e))?;
+        let number = self.log.entry().number;
+        self.app.open.runs(number, run.cancellers());
         let mut entry = self.log.entry();
         entry.queued = true;
         entry.usage.prompt = run.started().prompt_tokens.iter().sum();
@@ -338,12 +340,14 @@ impl HttpCall {
     ) -> Result<Response, ApiError> {
         let tokens = self.app.metrics.tokens(job.lease.name());
         let (job, wish) = (self.constrained(job).await?, self.trace_wish()?);
-        let url = wish.as_ref().map(traced::url);
+        let url = wish.as_ref().map(trace::url);
         let recording = self.begin_trace(&job.lease.live, wish).await?;
         self.log.entry().answer = Some(renderer.id().to_owned()).filter(|id| !id.is_empty());
         let noted = self.app.traces.note(self.log.entry().number, &job.prompts);
         let noted = noted.then(|| self.app.traces.clone());
-        let observer = CountedRequest { log: self.log.clone(), tokens, noted, _recording: recording };
+        self.log.entry().asked = Some(asked(&job.wishes.generate));
+        let (log, app) = (self.log.clone(), self.app.clone());
+        let observer = CountedRequest { log, app, tokens, noted, _recording: recording };
         let run = self.start(job)?;
         if let Some(taker) = &self.taker {
             taker.put(run);
@@ -352,8 +356,8 @@ impl HttpCall {
         if !stream {
             let answer = whole(run, observer).await?;
             let mut body = renderer.whole(&answer);
-            traced::tell(&mut body, url.as_ref());
-            return Ok(traced::head(json_response(&body), url.as_ref()));
+            trace::tell(&mut body, url.as_ref());
+            return Ok(trace::head(json_response(&body), url.as_ref()));
         }
         self.log.entry().stream = true;
         let kind = renderer.content_type();
@@ -364,7 +368,7 @@ impl HttpCall {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-        Ok(traced::head(response, url.as_ref()))
+        Ok(trace::head(response, url.as_ref()))
     }
 
     /// When the queue is full: how long until there may be room, by how fast it moves.
@@ -374,6 +378,13 @@ impl HttpCall {
         }
         error
     }
+}
+
+/// What spans tell of how an answer is to be.
+fn asked(generate: &GenerateOptions) -> AskedParams {
+    let (max_tokens, n, sampling) = (generate.max_tokens, generate.n, &generate.sampling);
+    let (temperature, top_p) = (f64::from(sampling.temperature.value), f64::from(sampling.top_p.p));
+    AskedParams { max_tokens, temperature, top_p, n }
 }
 
 /// A response of JSON.

@@ -1,7 +1,8 @@
 //! Tokens of a request, counted while they come: a stream that runs, or whose reader has left, is in the numbers too.
 
 use crate::{
-    debug::{Recording, TraceDesk},
+    app::App,
+    debug::{TraceDesk, TraceRecording},
     error::ApiError,
     log::RequestLog,
     metrics::TokenCounters,
@@ -13,12 +14,14 @@ use std::sync::Arc;
 pub struct CountedRequest {
     /// What is remembered of it.
     pub log: RequestLog,
+    /// Where its times are counted.
+    pub app: App,
     /// Where its tokens are counted.
     pub tokens: TokenCounters,
     /// Where its tokens are noted while a recording runs.
     pub noted: Option<Arc<TraceDesk>>,
     /// The recording that it asked for, which ends with it.
-    pub _recording: Option<Recording>,
+    pub _recording: Option<TraceRecording>,
 }
 
 impl CountedRequest {
@@ -35,11 +38,15 @@ impl Observer for CountedRequest {
         self.tokens.prompt.inc_by(prompt as u64);
         self.count();
         self.log.first_token();
+        let first = self.log.entry().first_token;
+        first.iter().for_each(|time| self.app.first_tokens.add(*time));
     }
 
     fn next_token(&mut self) {
         self.count();
         self.log.next_token();
+        let gap = self.log.entry().gaps.last().copied();
+        gap.iter().for_each(|time| self.app.gaps.add(*time));
     }
 
     fn chose(&mut self, id: u32) {

@@ -53,7 +53,7 @@ pub struct TraceWish {
 }
 
 /// A recording that runs. Dropping it ends it, and the model records its steps again as before.
-pub struct Recording {
+pub struct TraceRecording {
     desk: Arc<TraceDesk>,
     live: Arc<LiveModel>,
     /// The request that it is about, by its number, and where its trace is kept.
@@ -71,7 +71,7 @@ impl TraceDesk {
         live: Arc<LiveModel>,
         detail: TraceDetail,
         of: Option<(u64, TraceWish)>,
-    ) -> Result<Recording, ApiError> {
+    ) -> Result<TraceRecording, ApiError> {
         if self.busy.swap(true, Ordering::SeqCst) {
             let text = "another recording runs: there is one at a time";
             return Err(ApiError::new(Cause::Conflict, text));
@@ -80,7 +80,7 @@ impl TraceDesk {
         if let Some((_, wish)) = &of {
             self.expect(wish);
         }
-        let recording = Recording { desk: self.clone(), live, of, over: false };
+        let recording = TraceRecording { desk: self.clone(), live, of, over: false };
         recording.live.model.record(Some(detail));
         Ok(recording)
     }
@@ -148,7 +148,7 @@ impl TraceDesk {
     }
 }
 
-impl Recording {
+impl TraceRecording {
     /// Ends it. It waits for the step that runs, and makes a trace of what was recorded: of its request, where it is about
     /// one.
     pub fn finish(mut self) -> Option<Trace> {
@@ -171,14 +171,14 @@ impl Recording {
     }
 }
 
-impl Drop for Recording {
+impl Drop for TraceRecording {
     fn drop(&mut self) {
         if self.over {
             return;
         }
         self.over = true;
         let (desk, live, of) = (self.desk.clone(), self.live.clone(), self.of.take());
-        let mut rest = Recording { desk, live, of, over: true };
+        let mut rest = TraceRecording { desk, live, of, over: true };
         // On the thread of HTTP nobody waits for a step.
         match Handle::try_current() {
             Ok(handle) => drop(handle.spawn_blocking(move || rest.end())),

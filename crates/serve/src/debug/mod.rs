@@ -3,5 +3,5 @@
 mod desk;
 mod recent;
 
-pub use desk::{Recording, TraceDesk, TraceWish};
+pub use desk::{TraceDesk, TraceRecording, TraceWish};
 pub use recent::RecentRequests;

@@ -40,6 +40,7 @@ impl LogEntry {
         let mut put = |name: &str, value: Value| _ = fields.insert(name.to_owned(), value);
         put("time", json!((time.as_secs_f64() * 1e3).round() / 1e3));
         put("id", json!(*self.id));
+        self.context.iter().for_each(|context| put("trace", json!(context.trace_id())));
         put("peer", json!(self.peer));
         self.key.iter().for_each(|key| put("key", json!(**key)));
         put("method", json!(self.method));

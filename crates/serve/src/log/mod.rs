@@ -1,9 +1,11 @@
 //! What is remembered of a request until it ends: one line of the access log, and the numbers of the metrics.
 
+mod context;
 mod line;
 mod stations;
 mod writer;
 
+pub use context::TraceContext;
 pub use stations::{Stations, rounded};
 pub use writer::LogWriter;
 
@@ -37,6 +39,10 @@ pub struct LogEntry {
     pub arrival: Instant,
     /// See `arrival`.
     pub began: SystemTime,
+    /// Its place in a trace of several services.
+    pub context: Option<TraceContext>,
+    /// How its model is to answer.
+    pub asked: Option<AskedParams>,
     /// Who sent it.
     pub peer: String,
     /// Name of its key.
@@ -96,6 +102,19 @@ pub struct LogEntry {
     pub kept: Option<String>,
 }
 
+/// Parameters of a request that spans tell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AskedParams {
+    /// Tokens of an answer at most.
+    pub max_tokens: Option<usize>,
+    /// See `SamplingParams`.
+    pub temperature: f64,
+    /// See `SamplingParams`.
+    pub top_p: f64,
+    /// Answers.
+    pub n: usize,
+}
+
 /// The number of the next request.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
@@ -111,6 +130,8 @@ impl RequestLog {
             answer: None,
             arrival: Instant::now(),
             began: SystemTime::now(),
+            context: None,
+            asked: None,
             peer,
             key: None,
             method: method.to_owned(),

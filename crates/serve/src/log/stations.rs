@@ -69,6 +69,12 @@ impl Stations {
         ]
     }
 
+    /// Those that follow one another, in order.
+    pub fn in_order(&self) -> [(&'static str, Duration); 7] {
+        let [read, load, compile, queue, prefill, decode, rest, ..] = self.named();
+        [read, load, compile, queue, prefill, decode, rest]
+    }
+
     /// Milliseconds by `NAME_ms`, those that are 0 left out where `brief`.
     pub fn fields(&self, brief: bool) -> Map<String, Value> {
         let named = self.named().into_iter().map(|(name, time)| (name, rounded(time)));

@@ -30,6 +30,8 @@ labels! {
     TenantLabel { tenant: String }
     /// Steps of a model by what they computed.
     StepLabel { model_name: String, kind: String }
+    /// Phases of steps of a model.
+    PhaseSecondsLabel { model_name: String, phase: String }
     /// What runs.
     BuildLabel { version: String }
 }

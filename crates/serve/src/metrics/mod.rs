@@ -1,5 +1,7 @@
 //! Numbers for dashboards, under vLLM's names where they mean the same. Reading them never waits for a step.
 
+#[cfg(test)]
+mod dashboard;
 mod kept;
 mod labels;
 mod moves;
@@ -7,10 +9,13 @@ mod process;
 mod registrar;
 mod requests;
 mod seen;
+mod spans;
 mod swapped;
 mod text;
 
+pub use process::resident_bytes;
 pub use requests::TokenCounters;
+pub use spans::SpanMetrics;
 pub use text::MetricsFormat;
 
 use crate::{
@@ -18,14 +23,14 @@ use crate::{
     models::{ModelSlot, Phase},
 };
 use kept::KeptHistogram;
-use labels::{AdapterLabel, BuildLabel, ModelLabel, PagesLabel, PhaseLabel, StepLabel};
+use labels::{AdapterLabel, BuildLabel, ModelLabel, PagesLabel, PhaseLabel, PhaseSecondsLabel, StepLabel};
 use moves::MoveMetrics;
 use prometheus_client::{
     encoding::text::encode,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry as Sheet,
 };
-use registrar::{Gauges, Registrar};
+use registrar::{Gauges, Registrar, Seconds};
 use requests::Requests;
 use seen::SeenCounters;
 use std::sync::{
@@ -50,6 +55,8 @@ pub struct Metrics {
     pub log_dropped: Counter,
     /// What becomes of answers where there are replicas.
     pub moves: MoveMetrics,
+    /// What becomes of spans.
+    pub spans: SpanMetrics,
     seen: Mutex<SeenCounters>,
 }
 
@@ -71,6 +78,7 @@ struct Engines {
     drafted: Family<ModelLabel, Counter>,
     accepted: Family<ModelLabel, Counter>,
     steps: Family<ModelLabel, Counter>,
+    phases: Seconds<PhaseSecondsLabel>,
     step_seconds: Kept<StepLabel>,
     step_rows: Kept<ModelLabel>,
 }
@@ -83,6 +91,7 @@ impl Metrics {
         let requests = Requests::new(&mut r);
         let engines = Engines::new(&mut r);
         let moves = MoveMetrics::new(replicas.then_some(&mut r));
+        let spans = SpanMetrics::new(&mut r);
         let open_connections = r.add("open_connections", "Connections that are open", Gauge::default());
         let log_dropped =
             r.add("log_lines_dropped", "Lines of the log that nobody read in time", Counter::default());
@@ -99,7 +108,19 @@ impl Metrics {
         let cpu = Counter::<f64, AtomicU64>::default();
         sheet.register("process_cpu_seconds", "Processor time of user and system", cpu.clone());
         let seen = Mutex::new(SeenCounters::default());
-        Metrics { sheet, requests, engines, open_connections, resident, cpu, files, log_dropped, moves, seen }
+        Metrics {
+            sheet,
+            requests,
+            engines,
+            open_connections,
+            resident,
+            cpu,
+            files,
+            log_dropped,
+            moves,
+            spans,
+            seen,
+        }
     }
 
     /// Counts a request that has ended: once, whatever its `n`.
@@ -110,6 +131,14 @@ impl Metrics {
     /// Where tokens of a model's requests are counted while they come.
     pub fn tokens(&self, model: &str) -> TokenCounters {
         self.requests.tokens(model)
+    }
+
+    /// Tokens of prompts and of answers so far of the models and adapters with these names.
+    pub fn token_counts<'a>(&self, names: impl Iterator<Item = &'a str>) -> (u64, u64) {
+        let both = names.map(|name| self.requests.tokens(name));
+        both.fold((0, 0), |(prompt, generated), counters| {
+            (prompt + counters.prompt.get(), generated + counters.generated.get())
+        })
     }
 
     /// The numbers as text.
@@ -155,6 +184,11 @@ impl Engines {
             drafted: r.counter("spec_decode_num_draft_tokens", "Guessed tokens that were verified"),
             accepted: r.counter("spec_decode_num_accepted_tokens", "Guessed tokens that answers have"),
             steps: r.counter("steps", "Steps that computed rows"),
+            phases: r.add(
+                "step_phase_seconds",
+                "Time of the phases of steps, where they are recorded",
+                Family::default(),
+            ),
             step_seconds: r.add(
                 "step_seconds",
                 "Time of a step",
@@ -206,6 +240,10 @@ impl Engines {
         self.accepted.get_or_create(&label).inc_by(more.accepted);
         self.steps.get_or_create(&label).inc_by(more.steps);
         self.step_rows.get_or_create(&label).add(&more.tallies.rows);
+        for (phase, seconds) in more.phases.named() {
+            let label = PhaseSecondsLabel { model_name: slot.name.clone(), phase: phase.into() };
+            self.phases.get_or_create(&label).inc_by(seconds);
+        }
         let tallies = more.tallies;
         for (kind, tally) in
             [("decode", tallies.decode), ("prompt", tallies.prompt), ("mixed", tallies.mixed)]

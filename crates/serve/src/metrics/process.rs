@@ -8,7 +8,7 @@ const TICKS: f64 = 100.0;
 const PAGE: u64 = 4096;
 
 /// Resident memory.
-pub(super) fn resident_bytes() -> u64 {
+pub fn resident_bytes() -> u64 {
     let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok());
     pages.unwrap_or(0) * PAGE

@@ -22,6 +22,7 @@ impl SeenCounters {
             prompt_tokens: now.prompt_tokens.saturating_sub(last.prompt_tokens),
             disk_tokens: now.disk_tokens.saturating_sub(last.disk_tokens),
             cached_tokens: now.cached_tokens.saturating_sub(last.cached_tokens),
+            phases: now.phases.since(&last.phases),
             tallies: tallies_since(&now.tallies, &last.tallies),
             ..Counters::default()
         }

@@ -133,7 +133,7 @@ settings! {
             isolate_tenants: bool = false, "";
         }
         "Other" {
-            /// No web page at /
+            /// No web pages at / and /top
             no_page: bool = false, "";
             /// No /slots
             no_slots: bool = false, "";
@@ -145,6 +145,9 @@ settings! {
             lenient: bool = false, "";
             /// Access log as text or as JSON [default: text]
             log_format: LogFormat = LogFormat::Text, "text|json";
+            /// Collector of OpenTelemetry that spans of requests are sent to, such as http://127.0.0.1:4318/v1/traces
+            /// [default: OTEL_EXPORTER_OTLP_TRACES_ENDPOINT]
+            otlp_traces_endpoint: Option<String> = None, "URL";
             /// Requests whose first token took longer than this leave a line with where their time went [default: none]
             slow: Option<Span> = None, "DURATION";
             /// Prompts are logged too

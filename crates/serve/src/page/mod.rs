@@ -34,6 +34,10 @@ const SCRIPTS: &[&str] = &[
 #[cfg(test)]
 const LIBRARIES: usize = 3;
 
+const TOP_SKELETON: &str = include_str!("top/index.html");
+const TOP_STYLE: &str = include_str!("top/style.css");
+const TOP_SCRIPTS: &[&str] = &[include_str!("top/top.js")];
+
 /// The page and the policy that it must be sent with.
 #[derive(Debug)]
 pub struct WebPage {
@@ -45,28 +49,34 @@ pub struct WebPage {
 
 /// The page inside the program.
 pub fn embedded() -> &'static WebPage {
-    static PAGE: LazyLock<WebPage> = LazyLock::new(assemble);
+    static PAGE: LazyLock<WebPage> = LazyLock::new(|| assembled(SKELETON, STYLE, SCRIPTS));
     &PAGE
 }
 
-fn assemble() -> WebPage {
-    let scripts: String = SCRIPTS.iter().map(|s| format!("<script>{s}</script>\n")).collect();
-    let html = SKELETON.replacen("<style></style>", &format!("<style>{STYLE}</style>"), 1).replacen(
+/// The page that shows what a server does now.
+pub fn top() -> &'static WebPage {
+    static PAGE: LazyLock<WebPage> = LazyLock::new(|| assembled(TOP_SKELETON, TOP_STYLE, TOP_SCRIPTS));
+    &PAGE
+}
+
+fn assembled(skeleton: &str, style: &str, scripts: &[&str]) -> WebPage {
+    let blocks: String = scripts.iter().map(|s| format!("<script>{s}</script>\n")).collect();
+    let html = skeleton.replacen("<style></style>", &format!("<style>{style}</style>"), 1).replacen(
         "<script></script>\n",
-        &scripts,
+        &blocks,
         1,
     );
-    WebPage { html, policy: policy() }
+    WebPage { html, policy: policy(style, scripts) }
 }
 
 /// Nothing may be loaded or run but what is in the document; connections go to the server that sent it. No string can
 /// become markup or code (trusted types), and no other site can frame the page.
-fn policy() -> String {
-    let scripts: Vec<_> = SCRIPTS.iter().map(|s| source(s)).collect();
+fn policy(style: &str, scripts: &[&str]) -> String {
+    let scripts: Vec<_> = scripts.iter().map(|s| source(s)).collect();
     format!(
         "default-src 'none'; connect-src 'self'; img-src data:; style-src {}; script-src {}; base-uri 'none'; \
          form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
-        source(STYLE),
+        source(style),
         scripts.join(" "),
     )
 }
@@ -82,21 +92,23 @@ mod tests {
 
     #[test]
     fn every_part_is_in_the_document_once() {
-        let page = embedded();
-        for part in SCRIPTS.iter().chain([&STYLE]) {
-            assert_eq!(page.html.matches(part).count(), 1);
-            assert!(page.policy.contains(&source(part)));
+        for (page, style, scripts) in [(embedded(), STYLE, SCRIPTS), (top(), TOP_STYLE, TOP_SCRIPTS)] {
+            for part in scripts.iter().chain([&style]) {
+                assert_eq!(page.html.matches(part).count(), 1);
+                assert!(page.policy.contains(&source(part)));
+            }
+            assert_eq!(page.html.matches("<script>").count(), scripts.len());
         }
-        assert_eq!(page.html.matches("<script>").count(), SCRIPTS.len());
     }
 
     #[test]
     fn no_part_ends_its_element_or_asks_for_anything_outside() {
-        for part in SCRIPTS.iter().chain([&STYLE]) {
+        for part in SCRIPTS.iter().chain(TOP_SCRIPTS).chain([&STYLE, &TOP_STYLE]) {
             let lower = part.to_lowercase();
             assert!(!lower.contains("</script") && !lower.contains("</style") && !lower.contains("<script"));
         }
-        for part in [SKELETON, STYLE].iter().chain(&SCRIPTS[LIBRARIES..]) {
+        let own = SCRIPTS[LIBRARIES..].iter().chain(TOP_SCRIPTS);
+        for part in [SKELETON, STYLE, TOP_SKELETON, TOP_STYLE].iter().chain(own) {
             for outside in ["src=\"", "url(", "@import", "//cdn", "innerHTML", "eval(", "style=\""] {
                 assert!(!part.contains(outside), "{outside}");
             }

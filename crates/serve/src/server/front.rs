@@ -13,10 +13,10 @@ use crate::{
     dialect::Dialect,
     error::{ApiError, Cause},
     guard::{Access, KeyRing, client_address, cors_headers, key_of, own_name, preflight, request_id},
-    log::RequestLog,
+    log::{RequestLog, TraceContext},
 };
 use axum::{Router, body::Body};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
 use std::{
     net::IpAddr,
@@ -27,7 +27,7 @@ use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
 /// Paths that nobody needs a key for.
-const PUBLIC: &[&str] = &["/", "/health", "/v1/health", "/ready"];
+const PUBLIC: &[&str] = &["/", "/top", "/health", "/v1/health", "/ready"];
 /// When to come back to a server that is about to end: another one has taken its place by then.
 const COME_BACK: Duration = Duration::from_secs(5);
 
@@ -101,6 +101,8 @@ impl Front {
         let shown = peer.map_or_else(|| "unix".to_owned(), |ip| ip.to_string());
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let log = RequestLog::new(id.clone(), shown.clone(), method.as_str(), &path);
+        let context = TraceContext::of(request.headers());
+        log.entry().context = Some(context);
         let (activity, version) = (busy.activity().clone(), request.version());
         let ending = LoggedBody::begin(self.app.clone(), log.clone(), busy);
         let origin = request.headers().get(header::ORIGIN).cloned();
@@ -196,6 +198,8 @@ impl Front {
             headers.insert("x-request-id", id.clone());
             headers.insert("request-id", id);
         }
+        let trace = log.entry().context.and_then(|context| HeaderValue::from_str(&context.trace_id()).ok());
+        headers.extend(trace.map(|id| (HeaderName::from_static("x-trace-id"), id)));
         let ignored = log.entry().ignored_fields(", ");
         if let Ok(ignored) = HeaderValue::from_str(&ignored)
             && !ignored.is_empty()

@@ -48,6 +48,7 @@ impl LoggedBody {
     /// A request whose head was read.
     pub fn begin(app: App, log: RequestLog, busy: Busy) -> RequestEnding {
         app.requests.fetch_add(1, Ordering::SeqCst);
+        app.open.add(&log);
         RequestEnding { app, log, whole: false, slow: false, busy }
     }
 }
@@ -80,6 +81,8 @@ impl Drop for RequestEnding {
         }
         self.app.metrics.finish(&entry);
         self.app.recent.add(&entry);
+        self.app.open.remove(entry.number);
+        self.app.spans.iter().for_each(|spans| spans.send(&entry));
         let (slow, format) = (self.app.options.slow, self.app.options.log_format);
         if slow.is_some_and(|most| entry.first_token.is_some_and(|time| time > most.0)) {
             self.app.log.line(&entry.slow_line(format));

@@ -11,6 +11,7 @@ mod signals;
 mod threads;
 mod tls;
 mod upload;
+mod worker;
 
 pub use threads::beside;
 
@@ -33,6 +34,7 @@ use std::{
 };
 use tls::Tls;
 use tokio_util::sync::CancellationToken;
+use worker::ServerWorker;
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -59,9 +61,6 @@ pub enum StartError {
     Thread(std::io::Error),
 }
 
-/// How long the end waits for who reads the log.
-const LAST_LINES: Duration = Duration::from_secs(1);
-
 /// A running server. Dropping it drains and ends it.
 pub struct Server {
     url: String,
@@ -83,10 +82,7 @@ impl Server {
     pub fn start(options: ServeOptions) -> Result<Server, StartError> {
         let models = Registry::new(&options)?;
         let keys = KeyRing::read(&options).map_err(|e| StartError::Access(e.to_string()))?;
-        if options.debug_trace && keys.is_empty() {
-            let text = "--debug-trace shows texts, and needs a key: give --api-key or --admin-key";
-            return Err(StartError::Access(text.into()));
-        }
+        need_key(&options, &keys)?;
         let tls = Tls::read(&options).map_err(StartError::Access)?;
         let listening = Listening::open(&options)?;
         threads::affordable(options.http_threads).map_err(StartError::Thread)?;
@@ -99,7 +95,8 @@ impl Server {
             scheme: if tls.is_some() { "https" } else { "http" },
         };
         let (url, port) = (listening.url(access.scheme), listening.port());
-        let app = App::new(options, models).map_err(StartError::Thread)?;
+        let app =
+            App::new(options, models).map_err(StartError::Thread)?.sending().map_err(StartError::Access)?;
         let gateway = match app.options.replicas > 1 {
             true => Some(Gateway::start(&app).map_err(StartError::Replicas)?),
             false => None,
@@ -113,24 +110,11 @@ impl Server {
         };
         let front = Arc::new(Front::new(app.clone(), access, keys, tls, large, routes));
         let drain = CancellationToken::new();
-        let (models, log) = (app.models.clone(), app.clone());
         let connections = Connections::new(front.clone(), drain.clone());
         let handle = runtime.handle().clone();
-        let replicas = gateway.clone();
         let (over, ended) = mpsc::channel();
-        let thread = std::thread::Builder::new().name("lamina-http".into()).spawn(move || {
-            let idle = runtime.spawn(async move { models.forget_idle().await });
-            let listens =
-                replicas.clone().map(|gateway| runtime.spawn(async move { gateway.listen().await }));
-            runtime.block_on(connections.serve(listening));
-            idle.abort();
-            listens.iter().for_each(|listens| listens.abort());
-            replicas.iter().for_each(Gateway::end);
-            log.log.flush(LAST_LINES);
-            // What still runs on the pool ends by itself.
-            runtime.shutdown_background();
-            drop(over);
-        });
+        let worker = ServerWorker { app: app.clone(), gateway: gateway.clone(), connections, runtime, over };
+        let thread = std::thread::Builder::new().name("lamina-http".into()).spawn(|| worker.run(listening));
         let thread = Mutex::new(Some(thread.map_err(StartError::Thread)?));
         Ok(Server {
             url,
@@ -220,6 +204,17 @@ impl Server {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // A panic of the thread was told when it happened.
         _ = thread.map(JoinHandle::join);
+    }
+}
+
+/// Recordings show texts, so that nobody without a key may have them.
+fn need_key(options: &ServeOptions, keys: &KeyRing) -> Result<(), StartError> {
+    match options.debug_trace && keys.is_empty() {
+        true => {
+            let text = "--debug-trace shows texts, and needs a key: give --api-key or --admin-key";
+            Err(StartError::Access(text.into()))
+        }
+        false => Ok(()),
     }
 }
 

@@ -86,6 +86,7 @@ fn places() -> Vec<Place> {
         top("POST /rerank", json!({ "query": "hi", "documents": ["a"] })),
         top("POST /models/load", json!({ "model": "tiny" })),
         place("POST /slots/{id}", "/slots/0?action=erase", json!({}), &[]),
+        top("POST /debug/trace", json!({ "seconds": 0.01 })),
         top("POST /v1/messages", message.clone()),
         top("POST /v1/messages/count_tokens", json!({ "messages": said, "model": "tiny" })),
         place("output_config", anthropic, with(&message, "output_config", json!({})), &["output_config"]),
@@ -139,6 +140,7 @@ impl Routes {
         let options = ServeOptions {
             models: vec![ModelOrigin::Loaded { name: "tiny".into(), model }],
             slot_save_path: Some(folder.path().to_owned()),
+            debug_trace: true,
             ..ServeOptions::default()
         };
         let models = Registry::new(&options).expect("models");

@@ -2,7 +2,7 @@
 
 use super::{HttpCall, pool::pooled};
 use crate::{
-    debug::{Recording, TraceWish},
+    debug::{TraceRecording, TraceWish},
     error::ApiError,
     models::LiveModel,
     run::ids,
@@ -47,7 +47,7 @@ impl HttpCall {
         &self,
         live: &Arc<LiveModel>,
         wish: Option<TraceWish>,
-    ) -> Result<Option<Recording>, ApiError> {
+    ) -> Result<Option<TraceRecording>, ApiError> {
         let Some(wish) = wish else { return Ok(None) };
         let (desk, live, number) = (self.app.traces.clone(), live.clone(), self.log.entry().number);
         pooled(move || desk.begin(live, wish.detail, Some((number, wish)))).await.map(Some)

@@ -1,0 +1,156 @@
+//! Plots of figures: what is not a trace, but numbers of benchmarks, plans and files.
+
+mod bars;
+mod cells;
+mod curve;
+mod parts;
+
+use crate::{
+    chart::{STYLE, standalone},
+    format::escape,
+};
+use lamina::ModelInfo;
+use lamina_base::cpu_name;
+use std::path::Path;
+
+/// A plot, with all that it has to say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plot {
+    /// What is shown.
+    pub title: String,
+    /// Of which model, on which machine, when.
+    pub conditions: String,
+    /// Its numbers.
+    pub form: PlotForm,
+}
+
+/// The numbers of a plot, and how they are drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlotForm {
+    /// Rates as bars.
+    Bars {
+        /// What is counted for a second.
+        unit: &'static str,
+        /// The bars.
+        bars: Vec<RateBar>,
+    },
+    /// Bytes of parts in one bar, against what there may be.
+    Parts {
+        /// Names and bytes.
+        parts: Vec<(String, u64)>,
+        /// Bytes at most; none without a limit.
+        budget: Option<u64>,
+    },
+    /// One value after another.
+    Curve {
+        /// What a value is.
+        name: &'static str,
+        /// What stands below it.
+        along: &'static str,
+        /// The values; their places are those below.
+        values: Vec<f64>,
+        /// The place of each value.
+        places: Vec<f64>,
+    },
+    /// A word for each place of a grid.
+    Cells {
+        /// Names of rows.
+        rows: Vec<String>,
+        /// Names of columns.
+        columns: Vec<String>,
+        /// Words by row and column; empty where there is none.
+        words: Vec<Vec<String>>,
+    },
+    /// A part from 0 to 1 for each place of a grid.
+    Heat {
+        /// Names of rows.
+        rows: Vec<String>,
+        /// Names of columns.
+        columns: Vec<String>,
+        /// Parts by row and column; none where there is nothing.
+        values: Vec<Vec<Option<f64>>>,
+    },
+}
+
+/// A measured rate.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RateBar {
+    /// What was measured.
+    pub name: String,
+    /// Each repeat.
+    pub repeats: Vec<f64>,
+    /// What memory alone would allow; none where that is not known.
+    pub limit: Option<f64>,
+    /// What was predicted.
+    pub predicted: Option<f64>,
+}
+
+impl Plot {
+    /// The drawing alone.
+    fn drawn(&self) -> String {
+        let title = format!("{}; {}", self.title, self.conditions);
+        match &self.form {
+            PlotForm::Bars { unit, bars } => bars::drawn(&title, unit, bars),
+            PlotForm::Parts { parts, budget } => parts::drawn(&title, parts, *budget),
+            PlotForm::Curve { name, along, values, places } => {
+                curve::drawn(&title, (name, along), values, places)
+            }
+            PlotForm::Cells { rows, columns, words } => cells::words(&title, rows, columns, words),
+            PlotForm::Heat { rows, columns, values } => cells::heat(&title, rows, columns, values),
+        }
+    }
+
+    /// Heads and rows of its numbers.
+    pub fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
+        match &self.form {
+            PlotForm::Bars { unit, bars } => bars::table(unit, bars),
+            PlotForm::Parts { parts, .. } => {
+                let row = |(name, bytes): &(String, u64)| vec![name.clone(), bytes.to_string()];
+                (vec!["part".into(), "bytes".into()], parts.iter().map(row).collect())
+            }
+            PlotForm::Curve { name, along, values, places } => {
+                let row = |(place, value): (&f64, &f64)| vec![place.to_string(), value.to_string()];
+                let heads = vec![(*along).to_owned(), (*name).to_owned()];
+                (heads, places.iter().zip(values).map(row).collect())
+            }
+            PlotForm::Cells { rows, columns, words } => cells::table(rows, columns, words),
+            PlotForm::Heat { rows, columns, values } => {
+                let word = |v: &Option<f64>| v.map_or_else(String::new, |v| format!("{v:.4}"));
+                let words: Vec<Vec<String>> =
+                    values.iter().map(|row| row.iter().map(word).collect()).collect();
+                cells::table(rows, columns, &words)
+            }
+        }
+    }
+
+    /// As a file of its own: SVG.
+    pub fn svg(&self) -> String {
+        standalone(&self.drawn())
+    }
+
+    /// As a page that asks nobody for anything, with its numbers as a table.
+    pub fn html(&self) -> String {
+        let (heads, rows) = self.table();
+        let cells = |tag: &str, cells: &[String]| {
+            let cells: String = cells.iter().map(|c| format!("<{tag}>{}</{tag}>", escape(c))).collect();
+            format!("<tr>{cells}</tr>")
+        };
+        let body: String = rows.iter().map(|row| cells("td", row)).collect();
+        format!(
+            include_str!("plot.html"),
+            title = escape(&self.title),
+            conditions = escape(&self.conditions),
+            style = STYLE,
+            svg = self.drawn(),
+            head = cells("th", &heads),
+            body = body
+        )
+    }
+}
+
+/// Which model was measured, and on what.
+pub fn conditions(info: &ModelInfo) -> String {
+    let name = Path::new(&info.path).file_stem().map(|s| s.to_string_lossy().into_owned());
+    let threads = if info.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", info.threads) };
+    [name.unwrap_or_default(), info.type_name.clone(), info.device.clone(), threads, cpu_name()].join(", ")
+}

@@ -1,0 +1,14 @@
+//! Spans of requests for collectors of OpenTelemetry: JSON over HTTP. Never a text.
+
+#[cfg(feature = "client")]
+mod collector;
+#[cfg(not(feature = "client"))]
+mod no_collector;
+mod request;
+mod sender;
+
+#[cfg(feature = "client")]
+use collector::SpanCollector;
+#[cfg(not(feature = "client"))]
+use no_collector::NoCollector as SpanCollector;
+pub use sender::SpanSender;
