@@ -57,6 +57,8 @@ def test_ids_and_dicts_are_prompts(llm, own):
     assert llm.generate(ids, greedy)[0].outputs[0].text == outputs[0].outputs[0].text
     with pytest.raises(lamina.UnsupportedError, match="multi_modal_data"):
         llm.generate({"prompt": "x", "multi_modal_data": {}})
+    with pytest.raises(lamina.UnsupportedError, match="lamina.LLM.chat takes them"):
+        llm.chat([{"role": "user", "content": [{"type": "image", "image": "a.png"}]}])
 
 
 def test_each_prompt_has_its_own_options(llm):

@@ -1,6 +1,6 @@
 //! Requests for text and their answers.
 
-use crate::{beam_options::BeamOptions, picture_rows::PicturesUsed};
+use crate::{beam_options::BeamOptions, picture_use::PicturesUsed};
 use lamina_engine::{
     Boundary, Compression, FinishReason, LengthBy, Scored, Speculate, Terms, Timings,
     sample::{Processor, SamplerState, SamplingParams},

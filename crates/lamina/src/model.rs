@@ -4,7 +4,7 @@ use crate::{
     Error, Result,
     generate::{Completion, GenerateOptions, Prompt},
     open::open,
-    picture_rows::PicturesUsed,
+    picture_use::PicturesUsed,
     recent::Recent,
     tools::{ChatGrammar, GrammarKey},
 };

@@ -1,40 +1,15 @@
-//! The rows of pictures in a request, and what is told of them.
+//! The rows of pictures in a request.
 
-use crate::{Error, Result, model::Model};
+use crate::{
+    Error, Result,
+    model::Model,
+    picture_use::{PictureUse, PicturesUsed},
+};
 use lamina_arch::vision::{PictureLayout, PictureSight, RowPositions};
 use lamina_engine::{NumberRows, RowGrid};
-use lamina_image::{Picture, PixelSize};
+use lamina_image::Picture;
 use lamina_load::vision::{EncodedPicture, PictureEncoder};
 use std::{ops::Range, sync::Arc, time::Instant};
-
-/// What a picture of a request became.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PictureUse {
-    /// Its own size.
-    pub size: PixelSize,
-    /// The size in which the encoder sees it.
-    pub resized: PixelSize,
-    /// Tokens of the prompt in whose places its rows stand.
-    pub tokens: usize,
-    /// Its rows were kept from an earlier request, or from earlier in this one.
-    pub cached: bool,
-}
-
-/// What the pictures of a request became.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct PicturesUsed {
-    /// In their order.
-    pub pictures: Vec<PictureUse>,
-    /// Seconds in which rows were made that were not kept.
-    pub encode_seconds: f64,
-}
-
-impl PicturesUsed {
-    /// Tokens of the prompt in whose places rows stand.
-    pub fn tokens(&self) -> usize {
-        self.pictures.iter().map(|picture| picture.tokens).sum()
-    }
-}
 
 impl Model {
     /// Rows of pictures in the place of the soft tokens of a prompt, and what is told of them. Nothing is encoded where the

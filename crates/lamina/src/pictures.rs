@@ -44,8 +44,14 @@ impl Model {
     /// What takes the places of the markers of pictures, in order.
     fn expanded(&self, images: &[Arc<Picture>]) -> Result<Vec<ExpandedPicture>> {
         let rule = &self.need_pictures()?.spec().prompt;
+        let named = |i: usize, e: Error| match e {
+            Error::InvalidRequest(why) if images.len() > 1 => {
+                Error::InvalidRequest(format!("picture {} of {}: {why}", i + 1, images.len()))
+            }
+            e => e,
+        };
         let one = |(i, picture): (usize, &Arc<Picture>)| {
-            let layout = self.image_layout(picture)?;
+            let layout = self.image_layout(picture).map_err(|e| named(i, e))?;
             Ok(ExpandedPicture { text: rule.expand(i, &layout), rows: layout.rows() })
         };
         images.iter().enumerate().map(one).collect()

@@ -4,7 +4,7 @@ use crate::{
     Error, Result,
     generate::{GenerateOptions, Piece, Prompt},
     model::Model,
-    picture_rows::PicturesUsed,
+    picture_use::PicturesUsed,
 };
 use lamina_engine::{Canceller, EngineError, Event, Handle, Token};
 use std::{

@@ -90,7 +90,7 @@ pub(crate) fn open_placed(
         let (_, parts) = picture_parts(found, options, &*backend, None)?;
         company.bytes += parts.iter().map(|part| part.bytes).sum::<u64>();
     }
-    let pictures = found.and_then(|found| found.on(ck, options, &*backend));
+    let pictures = found.and_then(|found| PictureEncoder::new(found, ck, options, &*backend));
     let options = raised.as_ref().unwrap_or(options);
     let mut model = build(ck, options, backend, company, progress)?;
     model.info.notes.extend(told.or_else(|| unused_senses(ck).filter(|_| pictures.is_none())));

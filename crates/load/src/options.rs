@@ -13,7 +13,6 @@ use crate::{
         Surface::{self, Answer, Model, Python, Score, Server},
     },
     settings,
-    vision::IMAGE_CACHE,
 };
 use lamina_base::DType;
 use lamina_disk::{PanelCheck, Reporter};
@@ -146,6 +145,9 @@ settings! {
         report: Reporter = Reporter::default(),
     }
 }
+
+/// Bytes of rows that are kept where nobody says more: two hundred pictures of a model of 4B parameters.
+pub const IMAGE_CACHE: u64 = 512 << 20;
 
 /// Bytes of a cache on disk where nobody says more: some hundred thousand tokens of a model of 1B parameters.
 pub const CACHE_DISK: u64 = 10_000_000_000;

@@ -7,23 +7,22 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    identity::encoder_identity,
     options::LoadOptions,
 };
-use lamina_arch::vision::{PictureSight, VisionFamily, VisionSource, VisionSpec};
+use lamina_arch::vision::{VisionFamily, VisionSource, VisionSpec};
 use lamina_engine::{
     Name,
     kv::content::{Cells, sha256},
 };
-use lamina_image::{Fit, Picture, RequestLimits};
+use lamina_image::{Picture, RequestLimits};
 use lamina_plan::Backend;
+use lamina_store::Checkpoint;
 use std::{
     collections::VecDeque,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
-
-/// Bytes of rows that are kept where nobody says more: two hundred pictures of a model of 4B parameters.
-pub const IMAGE_CACHE: u64 = 512 << 20;
 
 /// What turns pictures into rows of a model. Nothing of it takes memory before the first picture comes.
 pub struct PictureEncoder {
@@ -53,16 +52,16 @@ struct EncoderState {
 }
 
 impl PictureEncoder {
-    /// The encoder `of` a model, whose weights are named `weights`, on a handle of `backend`; none where that holds one model
-    /// only.
+    /// The encoder that was found for the model in `ck`, on a handle of `backend`; none where that holds one model only.
     pub(crate) fn new(
         of: FoundEncoder,
-        weights: &Name,
+        ck: &Checkpoint,
         options: &LoadOptions,
         backend: &dyn Backend,
     ) -> Option<PictureEncoder> {
         let FoundEncoder { found, family, spec } = of;
         let own = backend.handle()?;
+        let weights = encoder_identity(found.checkpoint.as_ref().unwrap_or(ck), options);
         let identity = format!("{} {weights:?}", backend.identity());
         let cache = RowCache::new(cache_bytes(options, backend));
         let state = Mutex::new(EncoderState { backend: own, eyes: None, cache });
@@ -121,18 +120,6 @@ impl PictureEncoder {
         let rows = Arc::new(encoded.and_then(|mut all| all.pop()).ok_or_else(missing)?);
         state.cache.put(id, rows.clone());
         Ok(EncodedPicture { rows, cached: false })
-    }
-}
-
-/// Rows that a step must have room for: those of a picture or tile that see one another, where there is a largest one.
-pub(crate) fn step_rows(spec: &VisionSpec) -> usize {
-    if spec.sight == PictureSight::Causal {
-        return 0;
-    }
-    match spec.pixels.fit {
-        Fit::Budget { cells, .. } => cells as usize,
-        Fit::Exact { size, .. } => spec.layout(size).map_or(0, |layout| layout.cells[0].cells()),
-        _ => 0,
     }
 }
 

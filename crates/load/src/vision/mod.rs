@@ -10,7 +10,7 @@ mod search;
 mod sizes;
 mod stage;
 
-pub use encoder::{EncodedPicture, IMAGE_CACHE, PictureEncoder};
+pub use encoder::{EncodedPicture, PictureEncoder};
 pub use eyes::{Eyes, PictureRows};
 pub(crate) use search::find_encoder;
 pub(crate) use sizes::picture_parts;

@@ -1,16 +1,15 @@
 //! The encoder of pictures that goes with a model.
 
-use super::encoder::{PictureEncoder, step_rows};
 use crate::{
     error::{Error, Result},
-    identity::encoder_identity,
     mmproj::{FoundMmproj, MmprojChoice},
     options::LoadOptions,
 };
 use lamina_arch::{
     Family,
-    vision::{VisionFamily, VisionSpec},
+    vision::{PictureSight, VisionFamily, VisionSpec},
 };
+use lamina_image::Fit;
 use lamina_plan::Backend;
 use lamina_store::Checkpoint;
 
@@ -67,10 +66,16 @@ impl FoundEncoder {
         let batch_rows = batch_rows.or((backend.rows() < least).then_some(least));
         LoadOptions { batch_rows, ..options.clone() }
     }
+}
 
-    /// What encodes on a handle of `backend`; none where that holds one model only.
-    pub fn on(self, ck: &Checkpoint, options: &LoadOptions, backend: &dyn Backend) -> Option<PictureEncoder> {
-        let weights = encoder_identity(self.found.checkpoint.as_ref().unwrap_or(ck), options);
-        PictureEncoder::new(self, &weights, options, backend)
+/// Rows that a step must have room for: those of a picture or tile that see one another, where there is a largest one.
+fn step_rows(spec: &VisionSpec) -> usize {
+    if spec.sight == PictureSight::Causal {
+        return 0;
+    }
+    match spec.pixels.fit {
+        Fit::Budget { cells, .. } => cells as usize,
+        Fit::Exact { size, .. } => spec.layout(size).map_or(0, |layout| layout.cells[0].cells()),
+        _ => 0,
     }
 }

@@ -8,8 +8,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    options::LoadOptions,
-    vision::IMAGE_CACHE,
+    options::{IMAGE_CACHE, LoadOptions},
 };
 use lamina_arch::vision::{PictureLayout, VisionWeights};
 use lamina_image::PixelSize;

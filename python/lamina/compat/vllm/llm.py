@@ -10,6 +10,7 @@ import numpy as np
 
 from ...closing import Closing
 from ...errors import InvalidRequestError, UnsupportedError
+from ...images import any_in
 from ...llm import LLM as Model
 from ...outputs import Completion
 from ...types import Message, Path, Tool
@@ -110,6 +111,8 @@ class LLM(Closing):
         if chat_template_content_format not in ("auto", "string", "openai"):
             raise InvalidRequestError(f'chat_template_content_format takes "auto", not {chat_template_content_format!r}')
         talks: List[Any] = list(messages) if messages and not isinstance(messages[0], dict) else [messages]
+        if any(any_in(talk) for talk in talks):
+            raise UnsupportedError("pictures in messages are not supported here: lamina.LLM.chat takes them")
         texts = [
             self.llm.apply_chat_template(one, tools, add_generation_prompt, chat_template, **(chat_template_kwargs or {}))
             for one in talks
