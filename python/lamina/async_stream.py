@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import AsyncIterator, List, Optional, Type
+from typing import AsyncIterator, Callable, List, Optional, Type
 
-from .outputs import Piece
+from .event_loop import apart
+from .outputs import ImageUse, Piece
 from .stream import Stream
 
 
@@ -16,13 +17,18 @@ class AsyncStream(AsyncIterator[Piece]):
     request.
     """
 
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
+    def __init__(self, stream: Optional[Stream], make: Optional[Callable[[], Stream]] = None) -> None:
+        self._stream, self._make = stream, make
 
     def __aiter__(self) -> "AsyncStream":
         return self
 
     async def __anext__(self) -> Piece:
+        if self._stream is None:
+            if self._make is None:
+                raise StopAsyncIteration
+            make, self._make = self._make, None
+            self._stream = await apart(make)
         try:
             await self._stream.ready(whole=False)
             return next(self._stream)
@@ -35,11 +41,18 @@ class AsyncStream(AsyncIterator[Piece]):
     @property
     def warnings(self) -> List[str]:
         """Of a chat: what was asked for and is not done."""
-        return self._stream.warnings
+        return self._stream.warnings if self._stream else []
+
+    @property
+    def images(self) -> List[ImageUse]:
+        """What the pictures of the prompt became, once the first piece has come."""
+        return self._stream.images if self._stream else []
 
     async def aclose(self) -> None:
         """Cancels the request; there are no further pieces."""
-        self._stream.close()
+        self._make = None
+        if self._stream:
+            self._stream.close()
 
     async def __aenter__(self) -> "AsyncStream":
         return self

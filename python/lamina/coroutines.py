@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Type, TypeVar, Union, cast, overload
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Type, Union, cast, overload
 
 import numpy as np
 
 from . import _lamina, checks
 from .async_stream import AsyncStream
-from .closing import Closing
+from .batch import Batch
 from .errors import numbered
-from .event_loop import called
+from .event_loop import apart, called
 from .images import any_in
 from .outputs import Completion
 from .resume import Resumed
@@ -26,36 +26,6 @@ if TYPE_CHECKING:
 
     from .llm import LLM
     from .sampling import SamplingOptions, _ChatCall
-
-_Made = TypeVar("_Made", bound=Closing)
-
-
-async def _made(make: Callable[[], _Made], apart: bool) -> _Made:
-    """What `make` returns, on a thread of its own where that takes long; what is made for a task that was cancelled is
-    closed."""
-    if not apart:
-        return make()
-    made: List[_Made] = []
-    raised: List[BaseException] = []
-    left = threading.Event()
-
-    def run(call: Callable[[], None]) -> None:
-        try:
-            made.append(make())
-        except BaseException as error:  # noqa: BLE001  it is raised where it is awaited
-            raised.append(error)
-        if left.is_set() and made:
-            made[0].close()
-        call()
-
-    try:
-        await called(lambda call: threading.Thread(target=run, args=(call,), name="lamina-encode").start())
-    except BaseException:
-        left.set()
-        raise
-    if raised:
-        raise raised[0]
-    return made[0]
 
 
 class Coroutines:
@@ -106,7 +76,10 @@ class Coroutines:
         Examples:
             >>> first, second = await asyncio.gather(llm.agenerate("Once"), llm.agenerate("Twice"))
         """
-        with await _made(lambda: self._llm._batch(prompt, sampling_params, resume, images, options), bool(images)) as batch:
+        def make() -> Batch:
+            return self._llm._batch(prompt, sampling_params, resume, images, options)
+
+        with await apart(make) if images else make() as batch:
             await batch.ended()
             return batch.answers()
 
@@ -123,14 +96,17 @@ class Coroutines:
         Args:
             prompt: a text or token ids.
             sampling_params: options that several requests share.
-            images: pictures, which are encoded before this returns: `achat` does so on a thread.
+            images: pictures, which are encoded on a thread when the first piece is awaited.
             options: as for `LLM.generate`.
 
         Examples:
             >>> async for piece in llm.astream("Once upon a time"):
             ...     print(piece.text, end="", flush=True)
         """
-        return AsyncStream(self._llm.stream(prompt, sampling_params=sampling_params, images=images, **options))
+        def make() -> Stream:
+            return self._llm.stream(prompt, sampling_params=sampling_params, images=images, **options)
+
+        return AsyncStream(None, make) if images else AsyncStream(make())
 
     @overload
     async def achat(
@@ -172,8 +148,11 @@ class Coroutines:
             ...     print(piece.text, end="", flush=True)
         """
         # A stream is what a whole answer is collected from, too.
-        seeing = any_in(messages) if isinstance(messages, (list, tuple)) else False
-        running: Stream = await _made(lambda: self._llm.chat(messages, tools, response_format, True, **options), seeing)
+        def make() -> Stream:
+            return self._llm.chat(messages, tools, response_format, True, **options)
+
+        seeing = isinstance(messages, (list, tuple)) and any_in(messages)
+        running = await apart(make) if seeing else make()
         if stream:
             return AsyncStream(running)
         with running:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from typing import Awaitable, Callable, Tuple
+import threading
+from typing import Awaitable, Callable, List, Tuple, TypeVar
 
+from .closing import Closing
+
+_Made = TypeVar("_Made", bound=Closing)
 Watch = Callable[[Callable[[], None]], None]
 """Is given what it is to call once, from any thread."""
 _Waiting = Tuple[Callable[[], None], Callable[[], Awaitable[None]]]
@@ -18,6 +22,31 @@ async def called(watch: Watch) -> None:
     call, wait = _trio() if _library() == "trio" else _asyncio()
     watch(call)
     await wait()
+
+
+async def apart(make: Callable[[], _Made]) -> _Made:
+    """What `make` returns, on a thread of its own. What is made for a task that was cancelled is closed."""
+    made: List[_Made] = []
+    raised: List[BaseException] = []
+    left = threading.Event()
+
+    def run(call: Callable[[], None]) -> None:
+        try:
+            made.append(make())
+        except BaseException as error:  # noqa: BLE001  it is raised where it is awaited
+            raised.append(error)
+        if left.is_set() and made:
+            made[0].close()
+        call()
+
+    try:
+        await called(lambda call: threading.Thread(target=run, args=(call,), name="lamina-encode").start())
+    except BaseException:
+        left.set()
+        raise
+    if raised:
+        raise raised[0]
+    return made[0]
 
 
 def _library() -> str:

@@ -163,7 +163,7 @@ def _of_pillow(name: str, image: Any) -> Picture:
 
 def _of_array(name: str, value: Any) -> Picture:
     for step in ("detach", "cpu"):
-        value = getattr(value, step, lambda value=value: value)()  # type: ignore[misc]
+        value = getattr(value, step, lambda value=value: value)()
     array = np.asarray(value)
     shape = tuple(array.shape)
     if array.dtype != np.uint8:

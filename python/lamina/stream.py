@@ -11,7 +11,7 @@ from .chat import Delta
 from .closing import Closing
 from .conversation import answer
 from .event_loop import called
-from .outputs import Asked, Completion, Piece
+from .outputs import Asked, Completion, ImageUse, Piece
 
 
 class Stream(Closing, Iterator[Piece]):
@@ -79,6 +79,11 @@ class Stream(Closing, Iterator[Piece]):
     def warnings(self) -> List[str]:
         """Of a chat: what was asked for and is not done."""
         return self._request.warnings()
+
+    @property
+    def images(self) -> List[ImageUse]:
+        """What the pictures of the prompt became, in their order."""
+        return [ImageUse(*picture) for picture in self._request.pictures()[0]]
 
     def close(self) -> None:
         """Cancels the request; there are no further pieces."""

@@ -149,7 +149,9 @@ def test_a_batch_a_stream_and_coroutines_see(llm, wide, golden):
     assert [a.tokens for a in together] == [a.tokens for a in alone]
     assert [len(a.images) for a in together] == [1, 0, 2]
     options = {"max_tokens": 6, "temperature": 0, "ignore_eos": True}
-    pieces = list(llm.stream(prompts[0], images=[wide], **options))
+    stream = llm.stream(prompts[0], images=[wide], **options)
+    assert [image.size for image in stream.images] == [(96, 64)]
+    pieces = list(stream)
     assert [p.token for p in pieces if p.token is not None] == alone[0].tokens
 
     async def ask():
@@ -165,6 +167,10 @@ def test_a_batch_a_stream_and_coroutines_see(llm, wide, golden):
     assert said.tokens == chat(llm, {"type": "image", "image": wide}).tokens
 
 
+async def anext_of(stream):
+    return await stream.__anext__()
+
+
 def test_pictures_are_encoded_beside_the_event_loop(golden):
     """Another task goes on while a picture is encoded, and an error comes to the one that awaits."""
     large = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
@@ -175,8 +181,12 @@ def test_pictures_are_encoded_beside_the_event_loop(golden):
         while not task.done():
             await asyncio.sleep(0.001)
             at.append(threading.current_thread())
-        with pytest.raises(lamina.InvalidRequestError, match=r"images\[0\]"):
-            await llm.agenerate(MARKER, images=[b"no picture"])
+        for wrong in (llm.agenerate(MARKER, images=[b"no picture"]), anext_of(llm.astream(MARKER, images=[b"no picture"]))):
+            with pytest.raises(lamina.InvalidRequestError, match=r"images\[0\]"):
+                await wrong
+        async with llm.astream(MARKER, images=[large]) as closed:
+            pass
+        assert [piece async for piece in closed] == [] and closed.images == []
         return at, await task
 
     with lamina.LLM(golden / "qwen2-vl", progress=False) as llm:

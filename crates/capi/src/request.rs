@@ -31,11 +31,11 @@ static REQUESTS: HandleTable<RequestState> = HandleTable::new("request");
 struct RequestState {
     cancellers: Vec<Canceller>,
     bell: Mutex<Option<Arc<Bell>>>,
-    reader: Mutex<RequestReader>,
+    reader: Mutex<RequestEvents>,
 }
 
 /// What the one thread that reads needs.
-struct RequestReader {
+struct RequestEvents {
     request: LocalRequest,
     /// What `lamina_request_on_ready` found, and nobody took yet.
     ahead: Option<Option<Result<DetailedDelta>>>,
@@ -67,11 +67,11 @@ impl Wake for Bell {
 impl RequestState {
     fn new(request: LocalRequest) -> RequestState {
         let cancellers = request.cancellers().to_vec();
-        let reader = RequestReader { request, ahead: None, over: false, memory: EventMemory::default() };
+        let reader = RequestEvents { request, ahead: None, over: false, memory: EventMemory::default() };
         RequestState { cancellers, bell: Mutex::default(), reader: Mutex::new(reader) }
     }
 
-    fn reader(&self) -> Result<MutexGuard<'_, RequestReader>> {
+    fn reader(&self) -> Result<MutexGuard<'_, RequestEvents>> {
         match self.reader.try_lock() {
             Ok(reader) => Ok(reader),
             Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
@@ -94,7 +94,7 @@ impl RequestState {
     }
 }
 
-impl RequestReader {
+impl RequestEvents {
     /// The next piece: none in time, or an end without an error.
     fn next(&mut self, end: Option<Instant>) -> Result<Option<DetailedDelta>, Option<lamina::Error>> {
         if self.over {

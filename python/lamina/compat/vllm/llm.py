@@ -81,7 +81,8 @@ class LLM(Closing):
 
         def answer(places: List[int]) -> List[Completion]:
             options = {"sampling_params": wanted[places[0]].ours(), **_lora(loras[places[0]])}
-            return self.llm.generate([given[i] for i in places], **options)
+            found: List[Completion] = self.llm.generate([given[i] for i in places], **options)
+            return found
 
         if len(groups) < 2:
             return [one for places in groups.values() for one in answer(places)]
