@@ -396,7 +396,9 @@ class LLM(Coroutines, Closing):
         number = checks.whole("layer", layer, -(2**31))
         return self._model.hidden(checks.prompt("prompt", prompt), number, checks.lora("lora", lora))
 
-    def save_state(self, path: Path, prompt: Prompt, data: Any = None, lora: Lora = None) -> int:
+    def save_state(
+        self, path: Path, prompt: Prompt, data: Any = None, lora: Lora = None, images: Images = None
+    ) -> int:
         """Saves what memory has of a prompt as a file.
 
         Args:
@@ -404,11 +406,12 @@ class LLM(Coroutines, Closing):
             prompt: a text or token ids that were computed: a conversation so far.
             data: anything that JSON can say, kept beside it.
             lora: the adapters that it was computed with.
+            images: its pictures, as for `generate`.
 
         Returns:
             Bytes of the file.
         """
-        return state.save(self._model, path, prompt, data, lora)
+        return state.save(self._model, path, prompt, pictures("images", images), data, lora)
 
     def load_state(self, path: Path, lora: Lora = None) -> State:
         """Reads what `save_state` wrote, and puts what was computed back into memory: it is not computed again.

@@ -51,7 +51,7 @@ class Timings:
     context_shifts: int = 0
     """How often the context was full, and the older half of it left."""
     encode_seconds: float = 0.0
-    """From the pictures of the prompt to their rows, before the request was queued."""
+    """In which rows of the pictures of the prompt were made, beside other work."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any, List
 
 from . import _lamina, checks, loading
 from .errors import InvalidRequestError
+from .images import Picture
 from .types import Lora, Path, Prompt
 
 
@@ -23,7 +24,9 @@ class State:
     """How many of the tokens need not be computed again."""
 
 
-def save(model: _lamina.Model, path: Path, prompt: Prompt, data: Any, lora: Lora) -> int:
+def save(
+    model: _lamina.Model, path: Path, prompt: Prompt, seen: List[Picture], data: Any, lora: Lora
+) -> int:
     """Writes the file; returns its bytes."""
     given, single = checks.prompts("prompt", prompt)
     if not single:
@@ -32,7 +35,7 @@ def save(model: _lamina.Model, path: Path, prompt: Prompt, data: Any, lora: Lora
         text = json.dumps(data)
     except (TypeError, ValueError) as e:
         raise InvalidRequestError(f"data cannot be written as JSON: {e}") from None
-    return model.save_state(loading.file_path("path", path), given[0], text, checks.lora("lora", lora))
+    return model.save_state(loading.file_path("path", path), given[0], seen, text, checks.lora("lora", lora))
 
 
 def load(model: _lamina.Model, path: Path, lora: Lora) -> State:

@@ -2,7 +2,7 @@
 //! however a picture's rows come.
 
 use lamina::{
-    GenerateOptions, KvType, LoadOptions, Model, Prompt, Special,
+    Completion, DraftSource, GenerateOptions, KvType, LoadOptions, Model, Prompt, Special,
     image::{ImageLimits, Picture, decode},
 };
 use lamina_fixtures::shared;
@@ -87,6 +87,17 @@ pub fn greedy(images: &[Arc<Picture>]) -> GenerateOptions {
 }
 
 fn check(name: &str) {
+    check_within(name, 1e-4);
+}
+
+#[test]
+fn llama4_sees_as_the_reference_from_pixels_of_another_resize() {
+    // The reference resizes by torchvision here, whose pixels are up to two steps of 255 away; its projected rows are then up to
+    // 2e-2 away.
+    check_within("llama4", 3e-2);
+}
+
+fn check_within(name: &str, tolerance: f64) {
     let Some(path) = folder(name) else { return };
     let model = load(&path, |o| o);
     let golden = Safetensors::open(path.join("golden.safetensors")).unwrap();
@@ -97,7 +108,7 @@ fn check(name: &str) {
         let (logits, want) = (model.logits_seeing(&ids, &case.pictures).unwrap(), stored("logits"));
         let last = &logits[logits.len() - want.len()..];
         assert!(
-            error(last, &want) < 1e-4,
+            error(last, &want) < tolerance,
             "{name}/{}: logits are off by {:.1e}",
             case.name,
             error(last, &want)
@@ -180,4 +191,153 @@ fn pictures_without_their_markers_go_first_and_markers_without_pictures_are_an_e
     assert!(few.to_string().contains("4 rows"), "{few}");
     let blind = Model::load(None, LoadOptions::default()).unwrap();
     assert!(blind.image_tokens(&picture).unwrap_err().to_string().contains("text only"));
+}
+
+/// A question whose picture lies in full pages.
+fn long_question(model: &Model) -> String {
+    let marker = model.vision().unwrap().prompt.marker;
+    format!("{marker}{}", "What is it that you see here? ".repeat(4))
+}
+
+fn ask(model: &Model, options: &GenerateOptions) -> Completion {
+    model.generate(&Prompt::Text(long_question(model)), options).unwrap().remove(0)
+}
+
+/// Families whose rows stand in a grid, see one another, have deep rows, and see one another in some layers.
+const KINDS: [&str; 5] = ["qwen2-vl", "gemma3", "qwen3-vl", "gemma4", "qwen3-5"];
+
+#[test]
+fn a_picture_whose_pages_are_found_is_not_encoded() {
+    for name in KINDS {
+        let Some(path) = folder(name) else { return };
+        let model = load(&path, |o| LoadOptions { image_cache: 0, ..o });
+        let encoded = || model.encoder_counts().unwrap().encoded;
+        assert_eq!(encoded(), 0);
+        let options = greedy(&[read("wide.png")]);
+        let first = ask(&model, &options);
+        assert_eq!(encoded(), 1, "{name}");
+        let again = ask(&model, &options);
+        assert_eq!((&again.tokens, encoded()), (&first.tokens, 1), "{name}");
+        assert!(again.usage.cached_tokens > model.image_tokens(&options.images[0]).unwrap(), "{name}");
+        // The same picture twice in a prompt is encoded once.
+        let marker = model.vision().unwrap().prompt.marker;
+        let twice = GenerateOptions { images: vec![read("alpha.png"); 2], ..options.clone() };
+        model.generate(&Prompt::Text(format!("{marker} or {marker}?")), &twice).unwrap();
+        assert_eq!(encoded(), 2, "{name}");
+    }
+}
+
+#[test]
+fn a_picture_is_found_on_disk_by_another_process() {
+    for name in KINDS {
+        let Some(path) = folder(name) else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let keep = |o| LoadOptions { cache_dir: Some(dir.path().into()), ..o };
+        let options = greedy(&[read("wide.png")]);
+        let model = load(&path, keep);
+        let want = ask(&model, &options);
+        model.close();
+        let other = load(&path, keep);
+        let got = ask(&other, &options);
+        assert_eq!(got.tokens, want.tokens, "{name}");
+        assert!(got.usage.disk_tokens > 0, "{name}");
+        assert_eq!(other.encoder_counts().unwrap().encoded, 0, "{name}");
+    }
+}
+
+#[test]
+fn guesses_change_nothing_behind_pictures() {
+    for name in KINDS {
+        let Some(path) = folder(name) else { return };
+        let mut options = GenerateOptions { max_tokens: Some(24), ..greedy(&[read("wide.png")]) };
+        options.sampling.set("logprobs", 1i64).unwrap();
+        let told = |answer: Completion| (answer.tokens, answer.logprobs);
+        let want = told(ask(&load(&path, |o| o), &options));
+        let sources = [DraftSource::Ngram, DraftSource::Model(path.clone())];
+        for source in sources {
+            let drafted = load(&path, |o| LoadOptions { draft: Some(source.clone()), ..o });
+            assert_eq!(told(ask(&drafted, &options)), want, "{name}: {source:?}");
+        }
+    }
+}
+
+#[test]
+fn soft_tokens_are_never_chosen_whatever_is_asked_for() {
+    let Some(path) = folder("qwen2-vl") else { return };
+    let model = load(&path, |o| o);
+    let soft = model.tokenize("<|image_pad|>", Special::PARSE).unwrap()[0];
+    for images in [vec![], vec![read("tiny.png")]] {
+        let mut options = greedy(&images);
+        options.sampling.logit_bias.biases.insert(soft, 100.0);
+        let text = if images.is_empty() { "What?" } else { "<|image_pad|>What?" };
+        let answer = model.generate(&Prompt::Text(text.into()), &options).unwrap().remove(0);
+        assert!(!answer.tokens.contains(&soft), "{:?}", answer.tokens);
+        assert_eq!(answer.tokens.len(), 8);
+    }
+}
+
+#[test]
+fn streams_go_on_beside_pictures_of_many_threads() {
+    let Some(path) = folder("qwen2-vl") else { return };
+    let model = load(&path, |o| o);
+    let files = ["wide.png", "tall.png", "strip.png", "alpha.png"];
+    let one = |model: &Model, file: &str| ask(model, &greedy(&[read(file)])).tokens;
+    let alone = files.map(|file| one(&load(&path, |o| o), file));
+    std::thread::scope(|scope| {
+        let asked = files.map(|file| scope.spawn(|| one(&model, file)));
+        let together = asked.map(|thread| thread.join().unwrap());
+        assert_eq!(together, alone);
+    });
+}
+
+#[test]
+fn a_session_with_pictures_goes_on_without_encoding_them() {
+    for name in KINDS {
+        let Some(path) = folder(name) else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let (file, options) = (dir.path().join("state"), greedy(&[read("wide.png")]));
+        let model = load(&path, |o| o);
+        let want = ask(&model, &options);
+        let text = model.expand_images(&long_question(&model), &options.images).unwrap();
+        let ids = model.tokenize(&text, Special::ADD_AND_PARSE).unwrap();
+        model.save_session_seeing(&file, &ids, &options.images, &Value::Null).unwrap();
+        let other = load(&path, |o| o);
+        let saved = other.load_session(&file).unwrap();
+        assert!(saved.cached_tokens > 0 && saved.tokens == ids, "{name}");
+        let got = ask(&other, &options);
+        assert_eq!((got.tokens, got.usage.cached_tokens), (want.tokens, saved.cached_tokens), "{name}");
+        assert_eq!(other.encoder_counts().unwrap().encoded, 0, "{name}");
+        // Saved without its pictures, the text before them is all that is kept.
+        model.save_session(&file, &ids, &Value::Null).unwrap();
+        let blind = load(&path, |o| o);
+        assert!(blind.load_session(&file).unwrap().cached_tokens < saved.cached_tokens, "{name}");
+    }
+}
+
+#[test]
+fn a_picture_found_up_to_its_middle_goes_on_with_the_same_bits() {
+    for name in KINDS {
+        let Some(path) = folder(name) else { return };
+        let model = load(&path, |o| o);
+        let rule = model.vision().unwrap().prompt.clone();
+        let soft = model.tokenize(rule.soft, Special::PARSE).unwrap()[0];
+        let mut options = greedy(&[read("wide.png")]);
+        options.sampling.set("logprobs", 1i64).unwrap();
+        let text = |before: usize, behind: &str| format!("{}{}{behind}", "x".repeat(before), rule.marker);
+        let cut = |before: &usize| {
+            let expanded = model.expand_images(&text(*before, "?"), &options.images).unwrap();
+            let ids = model.tokenize(&expanded, Special::ADD_AND_PARSE).unwrap();
+            ids.len() > 33 && ids[31] == soft && ids[32] == soft
+        };
+        let before = (0..32).find(cut).unwrap();
+        let ask = |model: &Model, behind: &str| {
+            model.generate(&Prompt::Text(text(before, behind)), &options).unwrap().remove(0)
+        };
+        ask(&model, &"What is it that you see here? ".repeat(4));
+        let (found, cold) =
+            (ask(&model, "?"), ask(&load(&path, |o| LoadOptions { reuse_prefixes: false, ..o }), "?"));
+        assert_eq!((&found.tokens, &found.logprobs), (&cold.tokens, &cold.logprobs), "{name}");
+        // A recurrent state is there at the last boundary of a prompt only.
+        assert_eq!(found.usage.cached_tokens, if name == "qwen3-5" { 0 } else { 32 }, "{name}");
+    }
 }

@@ -36,7 +36,7 @@ PARAMETERS = {
     "aembed": "text lora",
     "score": "context continuation lora",
     "beam": "prompt width max_tokens length_penalty early_stopping stop n grammar lora",
-    "save_state": "path prompt data lora",
+    "save_state": "path prompt data lora images",
     "load_state": "path lora",
     "perplexity": "text_or_ids context stride lora",
     "divergence": "base text_or_ids context lora",

@@ -56,6 +56,17 @@ pub enum ConvertError {
         /// What there is.
         known: String,
     },
+    /// What an encoder of pictures makes falls apart first in its first and last blocks.
+    #[error(
+        "tensor `{tensor}` would become {dtype}: below Q8_0 an encoder of pictures loses what it sees; take Q8_0 or F16, or ask for \
+         it with --force"
+    )]
+    CoarseEncoder {
+        /// The first such tensor.
+        tensor: String,
+        /// The type that was asked for.
+        dtype: DType,
+    },
     /// Two bits a weight without knowing which weights matter give noise.
     #[error(
         "tensor `{tensor}` would become {dtype}, which needs an importance matrix; give one, or choose a type from \

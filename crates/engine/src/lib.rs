@@ -26,7 +26,7 @@ pub use engine::{
     Engine,
     snapshot::{Board, Counters, LastStep, SequenceState, Snapshot},
     tally::{StepTallies, Tally},
-    turn::InTurn,
+    turn::{HeldTurn, InTurn, take_turn},
 };
 pub use error::EngineError;
 pub use events::{
@@ -45,6 +45,7 @@ pub use request::{
     constraint::{Boundary, Constraint, ReasoningState},
     numbers::{NumberRows, RowGrid},
     pooling::{Pooled, Pooling, pooled},
+    row_source::{EncodedRows, RowSource},
 };
 pub use service::{
     Service,

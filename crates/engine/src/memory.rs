@@ -212,6 +212,12 @@ impl Memory {
 
     /// Rows that `s` can use in one step.
     pub fn most_rows(&self, s: &Sequence) -> usize {
+        let most = self.most_tokens(s);
+        // What the cache has of it is found first: rows that it has are never made.
+        if s.begun { s.come(most) } else { most }
+    }
+
+    fn most_tokens(&self, s: &Sequence) -> usize {
         if s.held.awaits.is_some() {
             return 0;
         }

@@ -55,6 +55,7 @@ impl Model {
             length_penalty,
             early_stopping,
             end_tokens: self.ends(options),
+            never: self.soft_tokens(),
             stop: options.stop.clone(),
             constraint: self.constraint(options)?,
             tokenizer: self.tokenizer().cloned(),

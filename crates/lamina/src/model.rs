@@ -178,7 +178,7 @@ impl Model {
         Ok(self.submit_seeing(tokens, options)?.0)
     }
 
-    /// [`Model::submit`], and what the pictures of the request became: they are encoded before this returns.
+    /// [`Model::submit`], and what the pictures of the request became: which changes while they are encoded.
     ///
     /// # Errors
     /// As for [`Model::submit`].
@@ -229,6 +229,7 @@ impl Model {
             constraint: self.constraint(options)?,
             speculate: options.speculate.clone(),
             end_tokens: self.ends(options),
+            never: self.soft_tokens(),
             stop: options.stop.clone(),
             include_stop: options.include_stop,
             n: options.n,
@@ -268,7 +269,8 @@ impl Model {
             answers.resize_with(answers.len().max(options.n), Completion::empty);
             answers[piece.index].push(piece);
         }
-        answers.iter_mut().for_each(|a| a.pictures = pictures.clone());
+        let used = pictures.now();
+        answers.iter_mut().for_each(|a| a.pictures = used.clone());
         if options.echo {
             let text = self.echo_text(prompt)?;
             answers.iter_mut().for_each(|a| a.text.insert_str(0, &text));
@@ -311,6 +313,7 @@ impl Model {
     /// Ends the engine and frees its memory; later requests fail.
     pub fn close(&self) {
         self.shared.service.close();
+        self.shared.pictures.iter().for_each(PictureEncoder::close);
     }
 
     /// Tokens of a prompt, with the beginning token before a text.

@@ -8,12 +8,17 @@ use crate::{
 use lamina_arch::vision::{PictureLayout, PictureSight, RowPositions};
 use lamina_engine::{NumberRows, RowGrid};
 use lamina_image::Picture;
-use lamina_load::vision::{EncodedPicture, PictureEncoder};
-use std::{ops::Range, sync::Arc, time::Instant};
+use lamina_load::vision::{EncoderCounts, PictureEncoder, PictureJob};
+use std::sync::Arc;
 
 impl Model {
-    /// Rows of pictures in the place of the soft tokens of a prompt, and what is told of them. Nothing is encoded where the
-    /// prompt is refused.
+    /// What the encoder of pictures did so far; none where the model takes text only.
+    pub fn encoder_counts(&self) -> Option<EncoderCounts> {
+        self.shared.pictures.as_ref().map(PictureEncoder::counts)
+    }
+
+    /// Rows of pictures in the place of the soft tokens of a prompt, and what is told of them. Nothing is encoded here: that
+    /// begins when a step comes to rows that the cache has not.
     pub(crate) fn picture_rows(
         &self,
         tokens: &[u32],
@@ -32,18 +37,18 @@ impl Model {
         for (picture, layout) in images.iter().zip(&layouts) {
             let (mine, behind) = rest.split_at(layout.rows());
             rest = behind;
-            let begin = Instant::now();
-            let encoded = encoder.rows(picture)?;
-            if !encoded.cached {
-                used.encode_seconds += begin.elapsed().as_secs_f64();
-            }
             used.pictures.push(PictureUse {
                 size: picture.size(),
                 resized: layout.resized(),
                 tokens: layout.rows(),
-                cached: encoded.cached,
+                cached: false,
             });
-            self.place(encoder, picture, &encoded, mine, &mut out)?;
+            let (id, waker) = (encoder.id(picture), self.shared.service.waker());
+            // The same picture twice is one.
+            let known = used.jobs.iter().find(|job| *job.id() == id).cloned();
+            let job = known.unwrap_or_else(|| encoder.job((id, picture.clone()), move || waker.wake()));
+            self.place(encoder, layout, &job, mine, &mut out)?;
+            used.jobs.push(job);
         }
         Ok((out, used))
     }
@@ -80,28 +85,23 @@ impl Model {
     fn place(
         &self,
         encoder: &PictureEncoder,
-        picture: &Picture,
-        encoded: &EncodedPicture,
+        layout: &PictureLayout,
+        job: &Arc<PictureJob>,
         places: &[usize],
         out: &mut Vec<NumberRows>,
     ) -> Result<()> {
-        let (rows, hidden) = (&encoded.rows, self.shared.info.hidden);
-        if rows.width != hidden {
+        let (width, hidden) = (encoder.spec().projector.out, self.shared.info.hidden);
+        if width != hidden {
             return Err(Error::Unsupported(format!(
-                "the encoder is of another model: its rows have {} numbers, those of this one {hidden}",
-                rows.width
+                "the encoder is of another model: its rows have {width} numbers, those of this one {hidden}"
             )));
         }
-        let grid = (encoder.spec().positions == RowPositions::Grid).then(|| rows.layout.cells[0]);
-        let name = encoder.id(picture);
+        let grid = (encoder.spec().positions == RowPositions::Grid).then(|| layout.cells[0]);
         let mut first = 0;
         for run in places.chunk_by(|a, b| a + 1 == *b) {
             let part = first..first + run.len();
             first = part.end;
-            let numbers = |all: &[f32]| -> Arc<[f32]> { slice(all, rows.width, &part).into() };
-            let placed =
-                NumberRows::of_source(run[0], rows.width, numbers(&rows.rows), (&name, part.clone()));
-            let placed = placed.with_deep(rows.deep.iter().map(|deep| numbers(deep)).collect());
+            let placed = NumberRows::of_source(run[0], width, job.clone(), (job.id(), part));
             let placed = match encoder.spec().sight {
                 PictureSight::Causal => placed,
                 PictureSight::Both => placed.seeing_both_ways(),
@@ -113,9 +113,4 @@ impl Model {
         }
         Ok(())
     }
-}
-
-/// Rows `part` of rows of `width` numbers.
-fn slice<'a>(all: &'a [f32], width: usize, part: &Range<usize>) -> &'a [f32] {
-    &all[part.start * width..part.end * width]
 }

@@ -80,7 +80,14 @@ impl Model {
     /// # Errors
     /// As for [`Model::image_layout`]; also when the encoder cannot be loaded or fails.
     pub fn image_rows(&self, picture: &Picture) -> Result<Arc<PictureRows>> {
-        Ok(self.need_pictures()?.rows(picture)?.rows)
+        self.need_pictures()?.rows(Arc::new(picture.clone()))
+    }
+
+    /// Tokens that are never chosen: rows of pictures stand in their places.
+    pub(crate) fn soft_tokens(&self) -> Arc<[u32]> {
+        let soft = self.vision().map(|spec| spec.prompt.soft);
+        let found = soft.zip(self.tokenizer()).and_then(|(soft, tokenizer)| tokenizer.token_to_id(soft));
+        found.into_iter().collect()
     }
 
     /// `text` with what pictures become in the place of their markers, in order. Pictures beyond the markers go first.

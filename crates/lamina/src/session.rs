@@ -5,8 +5,10 @@
 
 use crate::{Error, Result, model::Model};
 use lamina_disk::{Entry, EntryFileError, EntryFileReader, EntryFileWriter, FileMagic, Unwritten};
+use lamina_engine::{NumberRows, kv::content::RowsId};
+use lamina_image::Picture;
 use serde_json::{Value, json};
-use std::{collections::HashMap, iter, path::Path};
+use std::{collections::HashMap, iter, path::Path, sync::Arc};
 
 /// Begins every file. Version 1 had no footer.
 const MAGIC: &FileMagic = b"LMNSESS2";
@@ -34,9 +36,26 @@ impl Model {
     /// # Errors
     /// When the model keeps no beginnings, `tokens` are none of it, or the file cannot be written.
     pub fn save_session(&self, path: &Path, tokens: &[u32], data: &Value) -> Result<u64> {
+        self.save_session_seeing(path, tokens, &[], data)
+    }
+
+    /// [`Model::save_session`] of a text with pictures, whose soft tokens are among `tokens`. The file names them; a request with
+    /// the same ones goes on from it, and nothing of them is encoded again.
+    ///
+    /// # Errors
+    /// As for [`Model::save_session`]; also when there are not as many soft tokens as the pictures have rows.
+    pub fn save_session_seeing(
+        &self,
+        path: &Path,
+        tokens: &[u32],
+        images: &[Arc<Picture>],
+        data: &Value,
+    ) -> Result<u64> {
         let service = &self.shared.service;
         let fingerprint = self.session_fingerprint()?;
-        let parts = service.export_text(tokens.to_vec(), self.scales.clone())?;
+        let (rows, _) = self.picture_rows(tokens, images)?;
+        let named: Vec<Value> = rows.iter().map(named).collect();
+        let parts = service.export_text(tokens.to_vec(), rows, self.scales.clone())?;
         let info = self.info();
         let facts = json!({
             "model": info.path,
@@ -45,6 +64,7 @@ impl Model {
             "isa": info.isa,
             "version": env!("CARGO_PKG_VERSION"),
             "tokens": tokens,
+            "rows": named,
             "data": data,
         });
         let failed = |e: std::io::Error| {
@@ -76,13 +96,15 @@ impl Model {
         let tokens = facts["tokens"].as_array().into_iter().flatten();
         let tokens: Option<Vec<u32>> = tokens.map(|t| u32::try_from(t.as_u64()?).ok()).collect();
         let tokens = tokens.ok_or_else(|| file.broken("its tokens are no numbers"))?;
+        let rows = facts["rows"].as_array().into_iter().flatten().map(rows_of).collect::<Option<Vec<_>>>();
+        let rows = rows.ok_or_else(|| file.broken("its rows have no names"))?;
         let mut entries = HashMap::new();
         while let Some(entry) = file.next()? {
             entries.insert(entry.key(), entry);
         }
         let cached_tokens = match tokens.is_empty() {
             true => 0,
-            false => self.shared.service.import_text(tokens.clone(), self.scales.clone(), entries)?,
+            false => self.shared.service.import_text(tokens.clone(), rows, self.scales.clone(), entries)?,
         };
         Ok(SavedSession { tokens, data: facts["data"].clone(), cached_tokens })
     }
@@ -114,6 +136,22 @@ impl Model {
             path.display()
         ))
     }
+}
+
+/// Places and name of rows, as a file has them.
+fn named(rows: &NumberRows) -> Value {
+    let id: String = rows.id().bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    json!([rows.places().start, rows.places().end, id])
+}
+
+fn rows_of(value: &Value) -> Option<NumberRows> {
+    let place = |i: usize| usize::try_from(value.get(i)?.as_u64()?).ok();
+    let (text, mut id) = (value.get(2)?.as_str()?, [0; 32]);
+    for (i, byte) in id.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * i..2 * i + 2)?, 16).ok()?;
+    }
+    let places = place(0)?..place(1)?;
+    (places.start < places.end).then(|| NumberRows::named(places, RowsId::from_bytes(id)))
 }
 
 /// A session's file while it is read.

@@ -118,12 +118,17 @@ impl Model {
         py: Python<'_>,
         path: PathBuf,
         prompt: PromptArg,
+        images: Vec<ImageArg>,
         data: &str,
         lora: Lora,
     ) -> Result<u64> {
         let model = self.with(&lora)?;
         let data: Value = serde_json::from_str(data).map_err(|e| invalid(e.to_string()))?;
-        detached(py, move || model.save_session(&path, &model.prompt_tokens(&prompt.0)?, &data))
+        detached(py, move || {
+            let images = if images.is_empty() { vec![] } else { image::read(&model, &images)?.images };
+            let tokens = model.seeing_tokens(&prompt.0, &images)?;
+            model.save_session_seeing(&path, &tokens, &images, &data)
+        })
     }
 
     /// Reads it back: tokens, JSON, and how many of the tokens need not be computed.

@@ -252,7 +252,8 @@ impl Stream {
     fn pictures(&self) -> (Vec<PictureRow>, f64) {
         let pair = |size: PixelSize| (size.width, size.height);
         let row = |p: &PictureUse| (pair(p.size), pair(p.resized), p.tokens, p.cached);
-        (self.pictures.pictures.iter().map(row).collect(), self.pictures.encode_seconds)
+        let now = self.pictures.now();
+        (now.pictures.iter().map(row).collect(), now.encode_seconds)
     }
 
     /// What was asked for and is not done.

@@ -40,6 +40,7 @@ impl TypeArgs {
             output: self.output_type,
             embedding: self.embedding_type,
             pure: self.pure,
+            coarse_encoders: false,
         }
     }
 

@@ -94,13 +94,9 @@ impl Partner for Local {
     fn save(&self, session: &Session, path: &Path) -> Result<()> {
         let window = session.window();
         let options = ChatOptions { no_generation_prompt: true, ..self.options(&window)? };
-        let mut tokens =
-            if window.is_empty() { vec![] } else { self.model.chat_tokens(&window, &options)? };
-        // What was computed of pictures is kept by their rows, which a file of tokens has not.
-        let soft = self.model.vision().and_then(|v| self.model.tokenizer()?.token_to_id(v.prompt.soft));
-        let first = tokens.iter().position(|&token| Some(token) == soft);
-        tokens.truncate(first.unwrap_or(tokens.len()));
-        self.model.save_session(path, &tokens, &json!({ "messages": session.to_json() }))?;
+        let tokens = if window.is_empty() { vec![] } else { self.model.chat_tokens(&window, &options)? };
+        let data = json!({ "messages": session.to_json() });
+        self.model.save_session_seeing(path, &tokens, &options.images, &data)?;
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 use indicatif::DecimalBytes;
 use lamina::{LoadOptions, Model, Prompt};
-use lamina_convert::{Draft, MIXES, Mix, Types};
+use lamina_convert::{Choice, Draft, MIXES, Mix, Types};
 use lamina_tools::{Divergence, PerplexityOptions, divergence};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 /// Write a model in smaller types
 ///
 /// Types below about three bits per weight need an importance matrix (`lamina imatrix`), which makes the others better,
-/// too. Rows that are no whole blocks of a type get one of smaller blocks.
+/// too. Rows that are no whole blocks of a type get one of smaller blocks. An mmproj file is quantized alone, to Q8_0; to
+/// smaller types only with --force.
 #[derive(clap::Args)]
 pub struct QuantizeArgs {
     /// GGUF file or Hugging Face folder
@@ -76,8 +77,8 @@ impl QuantizeArgs {
                 "note: the model is quantized already ({dtype}); a file of 16-bit floats gives better ones"
             ));
         }
-        let options =
-            write::options(self.choice.choice(types), imatrix.as_ref(), self.choice.threads(), &self.split);
+        let choice = Choice { coarse_encoders: self.replace.force, ..self.choice.choice(types) };
+        let options = write::options(choice, imatrix.as_ref(), self.choice.threads(), &self.split);
         let stop = Stoppable::new();
         let report = write::file(&draft, output, &options, &stop)?;
         let Some(text) = text else { return write::report(&report, self.json, &[]) };
@@ -92,9 +93,9 @@ impl QuantizeArgs {
 
     fn list(&self, input: Option<&Path>) -> Result<()> {
         let draft = input.map(Draft::open).transpose()?;
+        let listed = |mix| Choice { coarse_encoders: true, ..self.choice.choice(Types::Mix(mix)) };
         let one = |mix: &'static Mix| -> Result<(&'static Mix, Option<u64>)> {
-            let bytes =
-                draft.as_ref().map(|d| d.bytes_as(&self.choice.choice(Types::Mix(mix)))).transpose()?;
+            let bytes = draft.as_ref().map(|d| d.bytes_as(&listed(mix))).transpose()?;
             Ok((mix, bytes))
         };
         let all = MIXES.iter().map(one).collect::<Result<Vec<_>>>()?;

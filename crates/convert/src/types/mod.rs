@@ -91,12 +91,21 @@ pub struct Choice {
     pub embedding: Option<DType>,
     /// No exceptions: everything that may be quantized gets the mix's own type.
     pub pure: bool,
+    /// Encoders of pictures get types below Q8_0 too.
+    pub coarse_encoders: bool,
 }
 
 impl Choice {
     /// The types of `types` without exceptions of one's own.
     pub fn new(types: Types) -> Choice {
-        Choice { types, overrides: vec![], output: None, embedding: None, pure: false }
+        Choice {
+            types,
+            overrides: vec![],
+            output: None,
+            embedding: None,
+            pure: false,
+            coarse_encoders: false,
+        }
     }
 
     /// The mix that a draft becomes; none where every tensor keeps its type.
@@ -144,6 +153,18 @@ impl Choice {
 
     /// [`Choice::plan`] for rows of any length.
     fn wanted(&self, draft: &Draft, imatrix: bool) -> Result<Vec<DType>> {
+        let wanted = self.by_parts(draft, imatrix)?;
+        let coarse = |(tensor, dtype): &(&Planned, &DType)| {
+            dtype.is_quantized() && dtype.bits() < DType::Q8_0.bits() && tensor.dtype != **dtype
+        };
+        let guarded = draft.architecture == ENCODER && !self.coarse_encoders;
+        match draft.tensors.iter().zip(&wanted).find(coarse).filter(|_| guarded) {
+            Some((tensor, &dtype)) => Err(ConvertError::CoarseEncoder { tensor: tensor.name.clone(), dtype }),
+            None => Ok(wanted),
+        }
+    }
+
+    fn by_parts(&self, draft: &Draft, imatrix: bool) -> Result<Vec<DType>> {
         let Some(mix) = self.mix(draft) else {
             return Ok(draft.tensors.iter().map(|t| self.exception(t).unwrap_or(t.dtype)).collect());
         };
@@ -172,6 +193,9 @@ impl Choice {
         }
         if !mix.dtype.is_quantized() {
             return mix.dtype;
+        }
+        if tensor.name == TURNED {
+            return DType::F16;
         }
         let part = MatrixPart::of(&tensor.name);
         let chosen = self.overrides.iter().find(|o| o.pattern.is_match(&tensor.name)).map(|o| o.dtype);
@@ -220,6 +244,9 @@ fn is_float(dtype: DType) -> bool {
     lamina_quant::format(dtype).is_some() || dtype == DType::F64
 }
 
+/// `general.architecture` of encoders of pictures.
+const ENCODER: &str = "clip";
+
 /// Parts of names of matrices that are small and sensitive.
 const NEVER: &[&str] = &[
     "_norm.weight",
@@ -236,6 +263,9 @@ const NEVER: &[&str] = &[
     "attn_rel_b.weight",
     ".patch_embd",
 ];
+
+/// A matrix of encoders that is stored with its inputs as rows: blocks would lie across them.
+const TURNED: &str = "mm.input_projection.weight";
 
 fn may_be_quantized(name: &str) -> bool {
     name.ends_with("weight") && !NEVER.iter().any(|part| name.contains(part))

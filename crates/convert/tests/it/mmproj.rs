@@ -4,7 +4,8 @@ use lamina_arch::{
     spec::{Ffn, Mixer},
     vision::{VisionFamily, VisionSource, VisionSpec, VisionWeights},
 };
-use lamina_convert::{Draft, Types, WriteOptions};
+use lamina_base::DType;
+use lamina_convert::{Choice, ConvertError, Draft, Types, WriteOptions};
 use lamina_fixtures::shared;
 use lamina_store::Checkpoint;
 use std::path::Path;
@@ -70,4 +71,32 @@ fn a_folders_encoder_is_the_same_from_its_mmproj() {
     }
     assert!(tried > 8, "{tried} families");
     assert!(Draft::mmproj(dir.path().join("mmproj.gguf")).expect("opens").is_none(), "no folder");
+}
+
+#[test]
+fn an_encoder_alone_becomes_8_bits_and_less_only_by_force() {
+    let Some(root) = shared("golden-vision") else { return };
+    let dir = tempfile::tempdir().expect("a folder");
+    for name in ["pixtral", "gemma3", "qwen3-vl"] {
+        let draft = Draft::open(root.join(format!("mmproj/{name}.gguf"))).expect("opens");
+        let types = |name: &str| name.parse::<Types>().expect("a type");
+        let coarse = Choice::new(types("Q4_K_M")).plan(&draft, false);
+        assert!(matches!(coarse, Err(ConvertError::CoarseEncoder { .. })), "{name}: {coarse:?}");
+        let forced = Choice { coarse_encoders: true, ..Choice::new(types("Q4_0")) };
+        assert!(forced.plan(&draft, false).expect("a plan").contains(&DType::Q4_0), "{name}");
+
+        let file = dir.path().join(format!("{name}.gguf"));
+        draft.write(&file, &WriteOptions::new(types("Q8_0")), &|_, _| true).expect("written");
+        let written = Checkpoint::open(&file).expect("opens");
+        let block = |name: &str| name.starts_with("v.blk.") && name.ends_with("weight");
+        for tensor in written.tensors.values().filter(|t| block(&t.name) && t.shape.len() == 2) {
+            let want = if tensor.cols().is_multiple_of(32) { DType::Q8_0 } else { DType::F16 };
+            assert_eq!(tensor.dtype, want, "{name}: {}", tensor.name);
+        }
+        for sensitive in ["v.patch_embd.weight", "v.position_embd.weight"] {
+            assert!(written.tensors.get(sensitive).is_none_or(|t| t.dtype == DType::F32), "{name}");
+        }
+        let source = VisionSource::of_mmproj(&written).expect("an mmproj");
+        assert!(VisionFamily::of(&source).expect("a family").spec(&source).is_ok(), "{name}");
+    }
 }

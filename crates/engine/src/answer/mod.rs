@@ -89,7 +89,8 @@ impl Answer {
         let mut sampler = Sampler::new(&generation.params, context)?;
         let resume = generation.resume.filter(|r| r.answered < tokens.len());
         let (tokens, said) = tokens.split_at(tokens.len() - resume.map_or(0, |r| r.answered));
-        tokens.iter().for_each(|&t| sampler.accept(t));
+        let said_tokens = tokens.iter().filter(|t| !generation.never.contains(t));
+        said_tokens.for_each(|&t| sampler.accept(t));
         let rule = if generation.include_stop { StopText::Include } else { StopText::Exclude };
         let text = AnswerText::new(generation.tokenizer.as_ref(), tokens, &stop, rule)
             .unstopped(generation.min_tokens);
@@ -190,25 +191,51 @@ impl Answer {
     }
 
     fn sample(&mut self, row: LogitsRow<'_>) -> Result<Sampled> {
-        let legal = self.legal_next()?;
-        let sampler = &mut self.sampler;
-        if legal == Legal::Masked {
-            let sampled = row.whole(|logits| Ok(sampler.sample(logits, Some(&self.mask))?));
-            return sampled.map_err(|e| self.nothing_left(e));
+        let legal = self.legal_by_rules()?;
+        if let (Legal::All, Some(n)) = (legal, self.sampler.front()) {
+            let never = &self.generation.never;
+            // As many more are asked for as may be taken away.
+            let mut front = row.front(n + never.len())?;
+            front.retain(|(token, _)| !never.contains(token));
+            front.truncate(n);
+            return Ok(self.sampler.sample_front(&front)?);
         }
-        match sampler.front() {
-            Some(n) => Ok(sampler.sample_front(&row.front(n)?)?),
-            None => row.whole(|logits| Ok(sampler.sample(logits, None)?)),
-        }
+        let masked = self.forbid_never(legal) == Legal::Masked;
+        let (sampler, mask) = (&mut self.sampler, masked.then_some(&self.mask[..]));
+        let sampled = row.whole(|logits| Ok(sampler.sample(logits, mask)?));
+        if masked { sampled.map_err(|e| self.nothing_left(e)) } else { sampled }
     }
 
     /// What may come next; a mask says which where not all may.
     fn legal_next(&mut self) -> Result<Legal> {
+        let legal = self.legal_by_rules()?;
+        Ok(self.forbid_never(legal))
+    }
+
+    /// What the grammar and the least length let come next.
+    fn legal_by_rules(&mut self) -> Result<Legal> {
         let legal = match &mut self.constraint {
             Some(constraint) => constraint.mask(&mut self.mask, &self.generation.end_tokens)?,
             None => Legal::All,
         };
         Ok(self.forbid_ends(legal))
+    }
+
+    /// Takes away the tokens that are never chosen.
+    fn forbid_never(&mut self, legal: Legal) -> Legal {
+        if self.generation.never.is_empty() {
+            return legal;
+        }
+        if legal == Legal::All {
+            self.allow_all();
+        }
+        forbid(&mut self.mask, &self.generation.never, self.vocab);
+        Legal::Masked
+    }
+
+    fn allow_all(&mut self) {
+        self.mask.clear();
+        self.mask.resize(self.vocab.div_ceil(32), u32::MAX);
     }
 
     /// Takes away the tokens that would end the answer too soon, unless no other may come.
@@ -217,13 +244,10 @@ impl Answer {
             return legal;
         }
         if legal == Legal::All {
-            self.mask.clear();
-            self.mask.resize(self.vocab.div_ceil(32), u32::MAX);
+            self.allow_all();
         }
         let mut mask = self.mask.clone();
-        for id in self.generation.end_tokens.iter().map(|&id| id as usize).filter(|id| *id < self.vocab) {
-            mask.get_mut(id / 32).into_iter().for_each(|word| *word &= !(1 << (id % 32)));
-        }
+        forbid(&mut mask, &self.generation.end_tokens, self.vocab);
         if mask.iter().any(|word| *word != 0) {
             self.mask = mask;
             return Legal::Masked;
@@ -301,6 +325,13 @@ impl Answer {
     /// Why its tokens cannot become text; none while they can.
     pub fn failure(&self) -> Option<EngineError> {
         self.text.lock().failure().cloned()
+    }
+}
+
+/// Takes tokens out of a mask over a vocabulary.
+fn forbid(mask: &mut [u32], tokens: &[u32], vocab: usize) {
+    for id in tokens.iter().map(|&id| id as usize).filter(|id| *id < vocab) {
+        mask.get_mut(id / 32).into_iter().for_each(|word| *word &= !(1 << (id % 32)));
     }
 }
 

@@ -141,9 +141,11 @@ impl Search {
             None => Legal::All,
         };
         let mask = (legal == Legal::Masked).then_some(&mask[..]);
-        let likely = row.whole(|logits| Ok(likeliest(logits, mask, kept)?))?;
+        let never = &self.asked.never;
+        let likely = row.whole(|logits| Ok(likeliest(logits, mask, kept + never.len())?))?;
+        let likely = likely.into_iter().filter(|(token, _)| !never.contains(token)).take(kept);
         let sum = |(token, x): (u32, f32)| Continuation { beam, token, logprob: *logprob + f64::from(x) };
-        all.extend(likely.into_iter().map(sum));
+        all.extend(likely.map(sum));
         Ok(())
     }
 

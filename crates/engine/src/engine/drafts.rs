@@ -51,8 +51,8 @@ impl DraftedStep for PlannedStep<'_> {
 
     fn legal(&mut self, share: usize, tokens: &[u32]) -> usize {
         let Some(answer) = self.answer(share) else { return 0 };
-        let ends = &answer.generation.end_tokens;
-        let len = tokens.iter().take_while(|t| !ends.contains(t)).count();
+        let (ends, never) = (&answer.generation.end_tokens, &answer.generation.never);
+        let len = tokens.iter().take_while(|t| !ends.contains(t) && !never.contains(t)).count();
         answer.legal(&tokens[..len])
     }
 

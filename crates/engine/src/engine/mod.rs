@@ -120,9 +120,12 @@ impl Engine {
     /// [`Engine::step`]; `beside` is called while the machine computes, to take in what has come meanwhile.
     pub(crate) fn step_beside(&mut self, beside: &mut dyn FnMut(&mut Engine)) -> bool {
         let begin = Instant::now();
+        self.schedule.ask_rows();
         self.end_early(begin);
         self.exchange_with_stores();
         let mut plan = self.schedule.next(begin, &self.cost);
+        // Those that have just begun know by now what the cache has of them.
+        self.schedule.ask_rows();
         self.drafting.guess(&mut plan, &mut self.schedule, &self.cost, self.context);
         self.counters.preemptions += plan.preempted.len() as u64;
         self.save_evicted();

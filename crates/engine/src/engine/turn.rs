@@ -20,8 +20,14 @@ struct Turns {
     serving: u64,
 }
 
-/// Whoever has it may step.
-struct HeldTurn(&'static TurnLock);
+/// Whoever has it may compute; the others wait until it is dropped.
+pub struct HeldTurn(&'static TurnLock);
+
+/// Waits for the turn to compute on this process's machines, behind those who asked before: for long work beside engines,
+/// which gives it back every now and then.
+pub fn take_turn() -> HeldTurn {
+    TURN.take()
+}
 
 impl TurnLock {
     fn take(&'static self) -> HeldTurn {

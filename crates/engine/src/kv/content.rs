@@ -47,6 +47,16 @@ impl RowsId {
         RowsId(h.finalize().into())
     }
 
+    /// A digest that was kept.
+    pub fn from_bytes(bytes: [u8; 32]) -> RowsId {
+        RowsId(bytes)
+    }
+
+    /// The digest, to be kept.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// The digest of a part of what is made of something with the digest `source`.
     pub fn of_source(source: &Name, part: std::ops::Range<usize>) -> RowsId {
         let mut h = Sha256::new();

@@ -25,6 +25,8 @@ pub struct BeamSearch {
     pub early_stopping: EarlyStopping,
     /// Tokens that end an answer.
     pub end_tokens: Arc<[u32]>,
+    /// Tokens that are never chosen, as in [`Generation::never`](crate::Generation::never).
+    pub never: Arc<[u32]>,
     /// Strings that end an answer, and are no part of it.
     pub stop: Vec<String>,
     /// What each answer must satisfy.

@@ -6,6 +6,7 @@ pub(crate) mod constraint;
 pub(crate) mod numbers;
 pub(crate) mod pooling;
 pub(crate) mod queue;
+pub(crate) mod row_source;
 
 use crate::{
     error::{EngineError, Result},
@@ -116,6 +117,9 @@ pub struct Generation {
     pub speculate: Speculate,
     /// Tokens that end an answer.
     pub end_tokens: Arc<[u32]>,
+    /// Tokens that are never chosen, whatever their logits, and that count as said by nobody: those in whose places rows of
+    /// pictures stand.
+    pub never: Arc<[u32]>,
     /// Strings that end an answer.
     pub stop: Vec<String>,
     /// The stop string stays in the text.
@@ -157,6 +161,7 @@ impl Default for Generation {
             constraint: None,
             speculate: Speculate::default(),
             end_tokens: Arc::default(),
+            never: Arc::default(),
             stop: vec![],
             include_stop: false,
             n: 1,

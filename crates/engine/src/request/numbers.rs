@@ -1,6 +1,10 @@
 //! Rows of numbers in a prompt: what stands there in the place of tokens, such as pieces of a picture.
 
-use crate::kv::content::{Cells, Name, RowSpan, RowsId};
+use crate::{
+    error::Result,
+    kv::content::{Cells, Name, RowSpan, RowsId},
+    request::row_source::{RowSource, SourcedRows},
+};
 use lamina_plan::Input;
 use std::{ops::Range, sync::Arc};
 
@@ -11,14 +15,23 @@ pub struct NumberRows {
     /// Place in the prompt of the first row. The tokens of these places are placeholders: no row is computed from them.
     start: usize,
     width: usize,
-    numbers: Arc<[f32]>,
+    numbers: RowNumbers,
     id: RowsId,
     /// The picture that they are a part of, where its rows have positions of their own.
     grid: Option<RowGrid>,
-    /// For each of the model's first layers what is added behind it; as many numbers as the rows have.
-    deep: Vec<Arc<[f32]>>,
     /// They see one another both ways, so that they are computed in one step.
     both_ways: bool,
+}
+
+/// Where the numbers of rows come from.
+#[derive(Clone, Debug)]
+enum RowNumbers {
+    /// They came with the request.
+    Given(Arc<[f32]>),
+    /// They are made when a step comes to them.
+    Made(SourcedRows),
+    /// There are none for so many rows.
+    Named(usize),
 }
 
 /// Rows of a picture whose positions are its rows and columns (mrope): the first stands at the position `p` that a token would
@@ -41,38 +54,38 @@ impl RowGrid {
 impl NumberRows {
     /// Rows of `width` numbers from place `start` of a prompt on. Hashes the numbers: call it beside the engine.
     pub fn new(start: usize, width: usize, numbers: Arc<[f32]>) -> NumberRows {
-        NumberRows {
-            start,
-            width,
-            id: RowsId::of(width, &numbers),
-            numbers,
-            grid: None,
-            deep: vec![],
-            both_ways: false,
-        }
+        let id = RowsId::of(width, &numbers);
+        NumberRows { start, width, id, numbers: RowNumbers::Given(numbers), grid: None, both_ways: false }
     }
 
-    /// The same, where what they are made of has the digest `source`: rows of one picture are told apart by `part`.
+    /// Rows `part` of those that `source` makes, where what they are made of has the digest `name`: they are told apart from
+    /// others before they are made.
     pub fn of_source(
         start: usize,
         width: usize,
-        numbers: Arc<[f32]>,
-        (source, part): (&Name, Range<usize>),
+        source: Arc<dyn RowSource>,
+        (name, part): (&Name, Range<usize>),
     ) -> NumberRows {
-        let id = RowsId::of_source(source, part);
-        NumberRows { start, width, id, numbers, grid: None, deep: vec![], both_ways: false }
+        let id = RowsId::of_source(name, part.clone());
+        let numbers = RowNumbers::Made(SourcedRows::new(source, part, width));
+        NumberRows { start, width, id, numbers, grid: None, both_ways: false }
+    }
+
+    /// Rows of which nothing but their name is known: they tell the pages of a text from others, and no step can have them.
+    pub fn named(places: Range<usize>, id: RowsId) -> NumberRows {
+        let numbers = RowNumbers::Named(places.len());
+        NumberRows { start: places.start, width: 0, id, numbers, grid: None, both_ways: false }
+    }
+
+    /// What names the rows.
+    pub fn id(&self) -> &RowsId {
+        &self.id
     }
 
     /// The same rows as all cells of a picture whose positions are its rows and columns.
     #[must_use]
     pub fn in_grid(self, grid: RowGrid) -> NumberRows {
         NumberRows { grid: Some(grid), ..self }
-    }
-
-    /// The same rows with what is added behind the model's first layers.
-    #[must_use]
-    pub fn with_deep(self, deep: Vec<Arc<[f32]>>) -> NumberRows {
-        NumberRows { deep, ..self }
     }
 
     /// The same rows where they see one another both ways.
@@ -83,33 +96,71 @@ impl NumberRows {
 
     /// Places of the prompt that the rows take.
     pub fn places(&self) -> Range<usize> {
-        self.start..self.start.saturating_add(self.numbers.len() / self.width.max(1))
+        self.start..self.start.saturating_add(self.count())
+    }
+
+    fn count(&self) -> usize {
+        match &self.numbers {
+            RowNumbers::Given(numbers) => numbers.len() / self.width.max(1),
+            RowNumbers::Made(rows) => rows.len(),
+            RowNumbers::Named(count) => *count,
+        }
     }
 
     /// Why these rows cannot stand in a prompt of `tokens` tokens behind place `from`, where the model's rows have `width`
     /// numbers; none when they can.
     pub(crate) fn problem(&self, from: usize, tokens: usize, width: usize) -> Option<&'static str> {
-        if self.width != width {
+        let given = if let RowNumbers::Given(numbers) = &self.numbers { &numbers[..] } else { &[] };
+        let named = matches!(self.numbers, RowNumbers::Named(_));
+        if !named && self.width != width {
             Some("rows of the width of the model's embedding")
-        } else if self.numbers.is_empty() || !self.numbers.len().is_multiple_of(width) {
+        } else if self.count() == 0 || !given.len().is_multiple_of(width) {
             Some("whole rows, at least one")
         } else if self.start < from || self.places().end > tokens {
             Some("inside the prompt, in order, and apart from each other")
-        } else if self.grid.is_some_and(|grid| grid.sizes().1 != self.numbers.len() / width) {
+        } else if self.grid.is_some_and(|grid| grid.sizes().1 != self.count()) {
             Some("as many rows as its grid has cells")
-        } else if self.deep.iter().any(|deep| deep.len() != self.numbers.len()) {
-            Some("as many numbers for each layer as the rows have")
-        } else if !self.numbers.iter().chain(self.deep.iter().flat_map(|d| d.iter())).all(|v| v.is_finite()) {
+        } else if !given.iter().all(|v| v.is_finite()) {
             Some("finite numbers")
         } else {
             None
         }
     }
 
-    fn row(&self, place: usize) -> Option<&[f32]> {
-        let i = place.checked_sub(self.start)?;
-        self.numbers.get(i * self.width..(i + 1) * self.width)
+    /// True where a step can have them.
+    fn have_come(&self) -> bool {
+        match &self.numbers {
+            RowNumbers::Given(_) => true,
+            RowNumbers::Made(rows) => rows.have_come(),
+            RowNumbers::Named(_) => false,
+        }
     }
+
+    fn row(&self, place: usize) -> Option<&[f32]> {
+        let i = place.checked_sub(self.start).filter(|i| *i < self.count())?;
+        match &self.numbers {
+            RowNumbers::Given(numbers) => numbers.get(i * self.width..(i + 1) * self.width),
+            RowNumbers::Made(rows) => rows.row(i),
+            RowNumbers::Named(_) => None,
+        }
+    }
+}
+
+/// How many of `count` rows from `place` on have what they start from, in turn.
+pub(crate) fn come(place: usize, count: usize, rows: &[NumberRows]) -> usize {
+    let late = rows.iter().find(|r| r.places().end > place && !r.have_come());
+    late.map_or(count, |r| count.min(r.start.saturating_sub(place)))
+}
+
+/// Asks for the rows that stand at `place` or behind it.
+///
+/// # Errors
+/// When some cannot be made.
+pub(crate) fn ask(place: usize, rows: &[NumberRows]) -> Result<()> {
+    let wanted = rows.iter().filter(|r| r.places().end > place);
+    wanted
+        .filter_map(|r| if let RowNumbers::Made(rows) = &r.numbers { Some(rows) } else { None })
+        .try_for_each(SourcedRows::ask)
 }
 
 /// What `tokens` from place `start` of a prompt on hold, where `rows` take the place of some.
@@ -158,8 +209,12 @@ pub(crate) fn uncut(place: usize, count: usize, rows: &[NumberRows]) -> usize {
 
 /// What is added to the row at `place` behind the model's first layers.
 pub(crate) fn deep(place: usize, rows: &[NumberRows]) -> impl Iterator<Item = &[f32]> {
-    let at = rows.iter().find(|r| r.places().contains(&place)).map(|r| (r, place - r.start));
-    at.into_iter().flat_map(|(r, i)| r.deep.iter().map(move |deep| &deep[i * r.width..(i + 1) * r.width]))
+    let at = rows.iter().find(|r| r.places().contains(&place));
+    let made = at.and_then(|r| match &r.numbers {
+        RowNumbers::Given(_) | RowNumbers::Named(_) => None,
+        RowNumbers::Made(rows) => Some(rows.deep(place - r.start)),
+    });
+    made.into_iter().flatten()
 }
 
 /// What the row of `token` at `place` starts from; rows of numbers go to the end of `numbers`.

@@ -146,6 +146,11 @@ impl Schedule {
         out
     }
 
+    /// Asks for rows of pictures that running sequences come to.
+    pub fn ask_rows(&mut self) {
+        self.running.iter_mut().for_each(Sequence::ask_rows);
+    }
+
     /// The next step.
     pub fn next(&mut self, now: Instant, cost: &Cost) -> StepPlan {
         let mut preemption = Preemption { now, cost, preempted: vec![] };

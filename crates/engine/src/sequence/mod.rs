@@ -4,6 +4,7 @@ mod beams;
 pub(crate) mod memory;
 mod progress;
 pub(crate) mod purpose;
+mod rows;
 mod score;
 mod shift;
 mod window;
@@ -13,7 +14,7 @@ pub(crate) use shift::ContextShifts;
 use crate::{
     answer::{Answer, Chosen},
     beams::BeamGroup,
-    error::Result,
+    error::{EngineError, Result},
     events::{
         outbox::{EventOutlet, PendingEvents},
         output::{Event, FinishReason, LengthBy, Times},
@@ -95,6 +96,8 @@ pub(crate) struct Sequence {
     pub machine_seconds: f64,
     /// Seconds that its steps waited for weights from disk.
     pub io_wait_seconds: f64,
+    /// Why rows of its pictures cannot be made.
+    fault: Option<EngineError>,
 }
 
 impl Sequence {
@@ -145,6 +148,7 @@ impl Sequence {
             preemptions: 0,
             machine_seconds: 0.0,
             io_wait_seconds: 0.0,
+            fault: None,
         })
     }
 
@@ -182,6 +186,7 @@ impl Sequence {
             preemptions: 0,
             machine_seconds: 0.0,
             io_wait_seconds: 0.0,
+            fault: None,
         }
     }
 
@@ -265,16 +270,6 @@ impl Sequence {
             depth: self.next_place() + 1,
             answers: self.answered() > 0 && self.computed + 1 >= self.prompt_len,
         }
-    }
-
-    /// Fewer of its next rows are of no use: those of a picture that see one another come in one step.
-    fn least_rows(&self) -> usize {
-        numbers::together(self.computed, &self.rows).map_or(1, |places| places.end - self.computed)
-    }
-
-    /// How many of its next `rows` rows a step can have.
-    pub fn uncut(&self, rows: usize) -> usize {
-        if self.rows.is_empty() { rows } else { numbers::uncut(self.computed, rows, &self.rows) }
     }
 
     /// Place of its next row.

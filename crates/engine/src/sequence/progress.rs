@@ -41,9 +41,10 @@ impl Sequence {
         self.put(Event::Failed(error), None, out);
     }
 
-    /// Why its tokens cannot become text; none while they can.
+    /// Why it cannot go on: its tokens cannot become text, or rows of its pictures cannot be made. None while it can.
     pub fn failure(&self) -> Option<EngineError> {
-        if let Purpose::Answer(answer) = &self.purpose { answer.failure() } else { None }
+        let of_text = if let Purpose::Answer(answer) = &self.purpose { answer.failure() } else { None };
+        of_text.or_else(|| self.fault.clone())
     }
 
     /// Which of the `n` answers; 0 for a pass.

@@ -153,12 +153,17 @@ impl Service {
         self.intake.namer().map(|namer| *namer.model())
     }
 
-    /// What memory has of a text that begins with `tokens`, as bytes.
+    /// What memory has of a text that begins with `tokens`, `rows` in the places of some, as bytes.
     ///
     /// # Errors
     /// When `tokens` are no text for this model, the machine fails, or the service has ended.
-    pub fn export_text(&self, tokens: Vec<u32>, lora: Arc<[f32]>) -> Result<Vec<Unwritten>> {
-        let s = self.text(tokens, lora)?;
+    pub fn export_text(
+        &self,
+        tokens: Vec<u32>,
+        rows: Vec<NumberRows>,
+        lora: Arc<[f32]>,
+    ) -> Result<Vec<Unwritten>> {
+        let s = self.text(tokens, rows, lora)?;
         self.between_steps(move |engine| engine.export_text(&s))?
     }
 
@@ -167,18 +172,25 @@ impl Service {
     ///
     /// # Errors
     /// As for [`Service::export_text`].
-    pub fn import_text(&self, tokens: Vec<u32>, lora: Arc<[f32]>, entries: SavedEntries) -> Result<usize> {
-        let s = self.text(tokens, lora)?;
+    pub fn import_text(
+        &self,
+        tokens: Vec<u32>,
+        rows: Vec<NumberRows>,
+        lora: Arc<[f32]>,
+        entries: SavedEntries,
+    ) -> Result<usize> {
+        let s = self.text(tokens, rows, lora)?;
         self.between_steps(move |engine| engine.import_text(&s, &entries))?
     }
 
     /// The sequence of a text that nothing is asked of, with one token behind it so that all of its pages have names.
-    fn text(&self, mut tokens: Vec<u32>, lora: Arc<[f32]>) -> Result<Sequence> {
+    fn text(&self, mut tokens: Vec<u32>, mut rows: Vec<NumberRows>, lora: Arc<[f32]>) -> Result<Sequence> {
         tokens.truncate(self.context.saturating_sub(1));
         tokens.push(0);
+        rows.retain(|rows| rows.places().end < tokens.len());
         let (events, inbox) = channel();
         let pass = Pass { hidden: None, rows: Select::None, second: None, sink: Box::new(|_, _| {}) };
-        let request = Request { lora, ..Request::new(tokens, Task::Pass(pass), Box::new(events)) };
+        let request = Request { rows, lora, ..Request::new(tokens, Task::Pass(pass), Box::new(events)) };
         self.intake.prepare(request).ok_or_else(|| match inbox.try_recv() {
             Ok(Event::Failed(e)) => e,
             _ => EngineError::EmptyPrompt,

@@ -1,6 +1,9 @@
 //! The blocks of an encoder, in two runs where neighbours are merged between them.
 
-use super::stage::{PlanStage, Together};
+use super::{
+    slices::Slices,
+    stage::{PlanStage, Together},
+};
 use crate::error::Result;
 use lamina_arch::vision::{ProjectorStep, VisionEncoder, VisionSpec, VisionWeights};
 use lamina_plan::{Backend, Plan, emit_blocks, emit_merger, emit_projection};
@@ -104,21 +107,22 @@ impl Blocks {
     }
 
     /// Takes rows through all blocks.
-    pub fn run(&mut self, encoder: &VisionEncoder, rows: TileRun) -> Result<BlockRows> {
+    pub fn run(
+        &mut self,
+        encoder: &VisionEncoder,
+        rows: TileRun,
+        slices: &mut Slices<'_>,
+    ) -> Result<BlockRows> {
         let (positions, whole) = (rows.positions.clone(), rows.whole.clone());
-        let first = self.first.run(encoder, rows)?;
-        match &mut self.merge {
-            None => Ok(first),
-            Some(merge) => {
-                merge.run(encoder, TileRun { numbers: first.last, positions, whole, windows: vec![] })
-            }
-        }
+        let first = self.first.run(encoder, rows, slices)?;
+        let Some(merge) = &mut self.merge else { return Ok(first) };
+        merge.run(encoder, TileRun { numbers: first.last, positions, whole, windows: vec![] }, slices)
     }
 }
 
 impl BlockRun {
     /// The residual behind all of its blocks, and behind those whose rows are wanted.
-    fn run(&mut self, encoder: &VisionEncoder, rows: TileRun) -> Result<BlockRows> {
+    fn run(&mut self, encoder: &VisionEncoder, rows: TileRun, slices: &mut Slices<'_>) -> Result<BlockRows> {
         let TileRun { numbers, positions, whole, windows } = rows;
         let (first, end) = (self.layers.start, self.layers.end);
         let marks = &self.stage.plan.marks;
@@ -138,7 +142,7 @@ impl BlockRun {
         let (final_one, normed) = (segments.len().saturating_sub(1), self.stage.plan.normed);
         let (mut last, mut deep) = (vec![], vec![]);
         let ends: Vec<usize> = segments.iter().map(|(ops, _)| ops.end).collect();
-        self.stage.run(numbers, &positions, &segments, |i, read| {
+        self.stage.run(numbers, &positions, &segments, slices, |i, read| {
             for tap in taps.iter().filter(|tap| tap.ops == ends[i]) {
                 deep.push(read(tap.slot)?);
             }
@@ -152,26 +156,24 @@ impl BlockRun {
 }
 
 impl Merge {
-    fn run(&mut self, encoder: &VisionEncoder, rows: TileRun) -> Result<BlockRows> {
+    fn run(&mut self, encoder: &VisionEncoder, rows: TileRun, slices: &mut Slices<'_>) -> Result<BlockRows> {
         let (square, width, count) = (self.square, encoder.hidden, rows.positions.len());
         let squares: Vec<Together> =
             (0..count / square).map(|i| Together { rows: i * square..(i + 1) * square }).collect();
-        let attended = self.attend.once(rows.numbers, &rows.positions, &squares)?;
+        let attended = self.attend.once(rows.numbers, &rows.positions, &squares, slices)?;
         let means = attended.chunks_exact(square * width).flat_map(|rows| mean(rows, width));
         let means: Vec<f32> = means.collect();
         // Rows that stand behind one another are one wider row.
-        let mut numbers = self.mix.all(attended, count / square)?;
+        let mut numbers = self.mix.all(attended, count / square, slices)?;
         numbers.iter_mut().zip(means).for_each(|(n, mean)| *n += mean);
         let fewer = |t: Together| Together { rows: t.rows.start / square..t.rows.end / square };
-        self.rest.run(
-            encoder,
-            TileRun {
-                numbers,
-                positions: rows.positions.into_iter().step_by(square).collect(),
-                whole: rows.whole.into_iter().map(fewer).collect(),
-                windows: vec![],
-            },
-        )
+        let merged = TileRun {
+            numbers,
+            positions: rows.positions.into_iter().step_by(square).collect(),
+            whole: rows.whole.into_iter().map(fewer).collect(),
+            windows: vec![],
+        };
+        self.rest.run(encoder, merged, slices)
     }
 }
 

@@ -1,16 +1,19 @@
-//! The encoder of a loaded model: opened with the first picture, with a cache of what it made of the last ones.
+//! The encoder of a loaded model: it begins with the first picture whose rows somebody wants, and keeps what it made of the
+//! last ones.
 
 use super::{
-    eyes::{Eyes, PictureRows},
+    eyes::PictureRows,
+    job::PictureJob,
     search::FoundEncoder,
     sizes::cache_bytes,
+    worker::{EncoderCounts, EncoderWorker},
 };
 use crate::{
     error::{Error, Result},
     identity::encoder_identity,
     options::LoadOptions,
 };
-use lamina_arch::vision::{VisionFamily, VisionSource, VisionSpec};
+use lamina_arch::vision::{VisionFamily, VisionSpec};
 use lamina_engine::{
     Name,
     kv::content::{Cells, sha256},
@@ -19,54 +22,40 @@ use lamina_image::{Picture, RequestLimits};
 use lamina_plan::Backend;
 use lamina_store::Checkpoint;
 use std::{
-    collections::VecDeque,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, mpsc::channel},
 };
 
-/// What turns pictures into rows of a model. Nothing of it takes memory before the first picture comes.
+/// What turns pictures into rows of a model. Nothing of it takes memory before the first picture comes. Pictures are encoded on
+/// a thread of its own, in slices between which engines compute.
 pub struct PictureEncoder {
     spec: VisionSpec,
     family: &'static VisionFamily,
-    source: VisionSource,
+    /// What its settings call it.
+    projector: String,
     file: Option<PathBuf>,
     /// Names what computes, with which weights: rows of other builds, files and types have other bits.
     identity: String,
     limits: RequestLimits,
-    state: Mutex<EncoderState>,
-}
-
-/// The rows of a picture.
-#[derive(Debug, Clone)]
-pub struct EncodedPicture {
-    /// The rows.
-    pub rows: Arc<PictureRows>,
-    /// They were kept, not made now.
-    pub cached: bool,
-}
-
-struct EncoderState {
-    backend: Box<dyn Backend>,
-    eyes: Option<Eyes>,
-    cache: RowCache,
+    worker: Arc<EncoderWorker>,
 }
 
 impl PictureEncoder {
-    /// The encoder that was found for the model in `ck`, on a handle of `backend`; none where that holds one model only.
+    /// The encoder that was `found` for the model in `ck`, on a handle of `backend`; none where that holds one model only.
     pub(crate) fn new(
-        of: FoundEncoder,
+        found: FoundEncoder,
         ck: &Checkpoint,
         options: &LoadOptions,
         backend: &dyn Backend,
     ) -> Option<PictureEncoder> {
-        let FoundEncoder { found, family, spec } = of;
+        let FoundEncoder { found, family, spec } = found;
         let own = backend.handle()?;
         let weights = encoder_identity(found.checkpoint.as_ref().unwrap_or(ck), options);
         let identity = format!("{} {weights:?}", backend.identity());
-        let cache = RowCache::new(cache_bytes(options, backend));
-        let state = Mutex::new(EncoderState { backend: own, eyes: None, cache });
-        let (source, file) = (found.source, found.file);
-        Some(PictureEncoder { spec, family, source, file, identity, limits: options.image_limit, state })
+        let (source, file, limits) = (found.source, found.file, options.image_limit);
+        let projector = source.name.clone();
+        let worker = Arc::new(EncoderWorker::new(spec.clone(), source, own, cache_bytes(options, backend)));
+        Some(PictureEncoder { spec, family, projector, file, identity, limits, worker })
     }
 
     /// Its family's name.
@@ -76,7 +65,7 @@ impl PictureEncoder {
 
     /// What its settings call it: `model_type` of a folder, the projector's type of an mmproj.
     pub fn projector(&self) -> &str {
-        &self.source.name
+        &self.projector
     }
 
     /// The mmproj file, where it is not part of the model.
@@ -102,51 +91,49 @@ impl PictureEncoder {
         sha256(&text, &Cells::from(&[][..]))
     }
 
-    /// The rows of a picture, as they are kept or newly made.
+    /// A picture with its [`PictureEncoder::id`] whose rows are made when somebody asks for them, and not before; `ready` is
+    /// called when they are there or cannot be made. What nobody holds any more is not encoded.
+    pub fn job(
+        &self,
+        (id, picture): (Name, Arc<Picture>),
+        ready: impl Fn() + Send + Sync + 'static,
+    ) -> Arc<PictureJob> {
+        let worker = self.worker.clone();
+        PictureJob::new((id, picture), Box::new(move |job| worker.push(job)), Box::new(ready))
+    }
+
+    /// The rows of a picture, as they are kept or newly made. Waits for them.
     ///
     /// # Errors
     /// When the encoder cannot be loaded, the picture is too thin for the model, or the backend fails.
-    pub fn rows(&self, picture: &Picture) -> Result<EncodedPicture> {
-        let id = self.id(picture);
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(rows) = state.cache.get(&id) {
-            return Ok(EncodedPicture { rows, cached: true });
+    pub fn rows(&self, picture: Arc<Picture>) -> Result<Arc<PictureRows>> {
+        self.spec.layout(picture.size()).map_err(|e| Error::InvalidRequest(e.to_string()))?;
+        let (done, is_done) = channel();
+        // Who asked may have gone away.
+        let job = self.job((self.id(&picture), picture), move || _ = done.send(()));
+        loop {
+            if let Some(rows) = job.get() {
+                return rows;
+            }
+            let gone = |_| Error::Runtime("the encoder of pictures has ended".into());
+            is_done.recv().map_err(gone)?;
         }
-        if state.eyes.is_none() {
-            state.eyes = Some(Eyes::of(&self.source, self.spec.clone(), &*state.backend)?);
-        }
-        let encoded = state.eyes.as_mut().map(|eyes| eyes.encode(&[picture])).transpose()?;
-        let missing = || Error::Runtime("the encoder gave no rows".into());
-        let rows = Arc::new(encoded.and_then(|mut all| all.pop()).ok_or_else(missing)?);
-        state.cache.put(id, rows.clone());
-        Ok(EncodedPicture { rows, cached: false })
+    }
+
+    /// What it did so far.
+    pub fn counts(&self) -> EncoderCounts {
+        self.worker.counts()
+    }
+
+    /// Ends its thread and frees its memory; pictures that wait fail.
+    pub fn close(&self) {
+        self.worker.close();
     }
 }
 
-/// Rows of pictures, the last used ones first; the least recently used are evicted.
-struct RowCache {
-    limit: u64,
-    entries: VecDeque<(Name, Arc<PictureRows>)>,
-}
-
-impl RowCache {
-    fn new(limit: u64) -> RowCache {
-        RowCache { limit, entries: VecDeque::new() }
-    }
-
-    fn get(&mut self, id: &Name) -> Option<Arc<PictureRows>> {
-        let at = self.entries.iter().position(|(known, _)| known == id)?;
-        let entry = self.entries.remove(at)?;
-        let rows = entry.1.clone();
-        self.entries.push_front(entry);
-        Some(rows)
-    }
-
-    fn put(&mut self, id: Name, rows: Arc<PictureRows>) {
-        self.entries.push_front((id, rows));
-        while self.entries.iter().map(|(_, rows)| rows.bytes()).sum::<u64>() > self.limit {
-            self.entries.pop_back();
-        }
+impl Drop for PictureEncoder {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -5,6 +5,7 @@ use super::{
     fold::TileCells,
     order::RowOrder,
     places::Places,
+    slices::Slices,
     stage::{PlanStage, Together},
 };
 use crate::error::{Error, Result};
@@ -17,7 +18,7 @@ use lamina_plan::{Backend, Plan, emit_patches, emit_projection};
 use std::ops::Range;
 
 /// Rows of tiles that are encoded in one step, where one tile does not have more.
-pub(super) const STEP_ROWS: usize = 4096;
+pub(super) const STEP_ROWS: usize = 1024;
 
 /// An encoder and a projector on a backend.
 pub struct Eyes {
@@ -115,6 +116,19 @@ impl Eyes {
     /// # Errors
     /// When a picture is too thin for the model, or the backend fails.
     pub fn encode(&mut self, pictures: &[&Picture]) -> Result<Vec<PictureRows>> {
+        self.encode_while(pictures, &|| true)
+    }
+
+    /// [`Eyes::encode`] in slices of some 30 ms, between which the process's engines compute; `wanted` is asked before each, and
+    /// gives up by returning false.
+    ///
+    /// # Errors
+    /// As for [`Eyes::encode`]; also when it is not wanted any more.
+    pub fn encode_while(
+        &mut self,
+        pictures: &[&Picture],
+        wanted: &dyn Fn() -> bool,
+    ) -> Result<Vec<PictureRows>> {
         let mut layouts = vec![];
         let mut tiles = vec![];
         for picture in pictures {
@@ -127,7 +141,7 @@ impl Eyes {
             );
             layouts.push(layout);
         }
-        let mut encoded = self.encode_tiles(tiles)?.into_iter();
+        let mut encoded = self.encode_tiles(&tiles, &mut Slices::new(wanted))?.into_iter();
         let joined = |layout: PictureLayout| {
             let tiles: Vec<TileRows> = encoded.by_ref().take(layout.tiles.len()).collect();
             self.picture(layout, &tiles)
@@ -136,9 +150,9 @@ impl Eyes {
     }
 
     /// Rows of tiles behind the projector, in steps of some tiles.
-    fn encode_tiles(&mut self, tiles: Vec<TilePatches>) -> Result<Vec<TileRows>> {
+    fn encode_tiles(&mut self, tiles: &[TilePatches], slices: &mut Slices<'_>) -> Result<Vec<TileRows>> {
         let mut out = vec![];
-        let mut rest = &tiles[..];
+        let mut rest = tiles;
         while !rest.is_empty() {
             let sums = rest.iter().scan(0, |sum, tile| {
                 *sum += tile.grid.cells() + 1;
@@ -146,15 +160,15 @@ impl Eyes {
             });
             let fit = sums.take_while(|&sum| sum <= STEP_ROWS).count().max(1);
             let (now, later) = rest.split_at(fit);
-            out.extend(self.step(now)?);
+            out.extend(self.step(now, slices)?);
             rest = later;
         }
         Ok(out)
     }
 
-    fn step(&mut self, tiles: &[TilePatches]) -> Result<Vec<TileRows>> {
+    fn step(&mut self, tiles: &[TilePatches], slices: &mut Slices<'_>) -> Result<Vec<TileRows>> {
         let orders: Vec<RowOrder> = tiles.iter().map(|tile| RowOrder::of(&self.spec, tile.grid)).collect();
-        let embedded = self.embed(tiles)?;
+        let embedded = self.embed(tiles, slices)?;
         let mut rows = vec![];
         let (mut positions, mut whole, mut windows) = (vec![], vec![], vec![]);
         let mut first = 0;
@@ -170,8 +184,8 @@ impl Eyes {
             whole.push(Together { rows: start..positions.len() });
             windows.extend(order.windows.iter().map(|w| Together { rows: start + w.start..start + w.end }));
         }
-        let blocks =
-            self.blocks.run(&self.spec.encoder, TileRun { numbers: rows, positions, whole, windows })?;
+        let run = TileRun { numbers: rows, positions, whole, windows };
+        let blocks = self.blocks.run(&self.spec.encoder, run, slices)?;
         let cells = |numbers: &[f32]| -> Vec<TileCells> {
             let all = tiles.iter().zip(&orders).zip(&blocks.whole);
             all.map(|((tile, order), mine)| self.cells(tile.grid, order, mine.rows.clone(), numbers))
@@ -179,12 +193,12 @@ impl Eyes {
         };
         let deep: Vec<_> = blocks.deep.iter().map(|numbers| cells(numbers)).collect();
         let last = cells(&blocks.last);
-        let rows = project(&mut self.projector, last)?;
+        let rows = project(&mut self.projector, last, slices)?;
         let deep = self
             .deep
             .iter_mut()
             .zip(deep)
-            .map(|(folds, cells)| project(folds, cells))
+            .map(|(folds, cells)| project(folds, cells, slices))
             .collect::<Result<Vec<_>>>()?;
         let tile = |(i, rows): (usize, TileCells)| TileRows {
             rows: rows.rows,
@@ -194,10 +208,10 @@ impl Eyes {
     }
 
     /// The patch embedding of tiles.
-    fn embed(&mut self, tiles: &[TilePatches]) -> Result<Vec<f32>> {
+    fn embed(&mut self, tiles: &[TilePatches], slices: &mut Slices<'_>) -> Result<Vec<f32>> {
         let numbers: Vec<f32> = tiles.iter().flat_map(|tile| tile.numbers.iter().copied()).collect();
         let rows = numbers.len() / self.spec.pixels.patches.width();
-        self.patches.all(numbers, rows)
+        self.patches.all(numbers, rows, slices)
     }
 
     /// Rows of a tile as the blocks get them: in their order, with places and the class row.
@@ -344,7 +358,7 @@ fn vectors(names: [&str; 2], width: usize, weights: &VisionWeights<'_>) -> Resul
 }
 
 /// Takes the rows of tiles through a projector, those of all tiles together.
-fn project(folds: &mut [Fold], mut tiles: Vec<TileCells>) -> Result<Vec<TileCells>> {
+fn project(folds: &mut [Fold], mut tiles: Vec<TileCells>, slices: &mut Slices<'_>) -> Result<Vec<TileCells>> {
     for fold in folds {
         tiles = match fold {
             Fold::Pool(side) => tiles.into_iter().map(|tile| tile.pooled(*side)).collect(),
@@ -355,7 +369,7 @@ fn project(folds: &mut [Fold], mut tiles: Vec<TileCells>) -> Result<Vec<TileCell
             Fold::Plan(stage) => {
                 let all: Vec<f32> = tiles.iter().flat_map(|tile| tile.rows.iter().copied()).collect();
                 let rows = tiles.iter().map(|tile| tile.grid.cells()).sum();
-                let (out, width) = (stage.all(all, rows)?, stage.plan.width(stage.plan.normed));
+                let (out, width) = (stage.all(all, rows, slices)?, stage.plan.width(stage.plan.normed));
                 let mut first = 0;
                 let mut mine = |tile: TileCells| {
                     let range = first..first + tile.grid.cells() * width;

@@ -1,16 +1,22 @@
-//! Pictures on a backend: the chain of an encoder's plans, and what the host does between them.
+//! Pictures on a backend: the chain of an encoder's plans, what the host does between them, and the thread that runs them.
 
 mod blocks;
 mod encoder;
 mod eyes;
 mod fold;
+mod job;
 mod order;
 mod places;
+mod row_cache;
 mod search;
 mod sizes;
+mod slices;
 mod stage;
+mod worker;
 
-pub use encoder::{EncodedPicture, PictureEncoder};
+pub use encoder::PictureEncoder;
 pub use eyes::{Eyes, PictureRows};
+pub use job::PictureJob;
 pub(crate) use search::find_encoder;
 pub(crate) use sizes::picture_parts;
+pub use worker::EncoderCounts;

@@ -1,9 +1,11 @@
 //! A plan of the chain with its weights, and a machine that is as large as the pictures so far.
 
+use super::slices::Slices;
 use crate::error::{Error, Result};
 use lamina_arch::vision::VisionWeights;
 use lamina_plan::{
-    Backend, BackendWeight, Batch, Input, KvType, Limits, Ops, PAGE_LEN, Plan, Select, SeqPlace, Slot, walk,
+    Backend, BackendWeight, Batch, Input, KvType, Limits, Ops, PAGE_LEN, Plan, Select, SeqPlace, Slot,
+    op::run,
 };
 use std::ops::Range;
 
@@ -44,6 +46,7 @@ impl PlanStage {
         features: Vec<f32>,
         positions: &[[u32; 3]],
         segments: &[(Range<usize>, &[Together])],
+        slices: &mut Slices<'_>,
         mut read: impl FnMut(usize, &dyn Fn(Slot) -> Result<Vec<f32>>) -> Result<()>,
     ) -> Result<()> {
         let rows = positions.len();
@@ -52,13 +55,24 @@ impl PlanStage {
         self.grow(rows, pages)?;
         let Some((machine, _)) = &mut self.machine else { return Ok(()) };
         let mut batch = Batch { features, ..Batch::default() };
+        slices.begin()?;
         for (i, (ops, sequences)) in segments.iter().enumerate() {
             let features = std::mem::take(&mut batch.features);
             batch.clear();
             batch.features = features;
             fill(&mut batch, self.plan.kv.groups.len(), positions, sequences);
             machine.begin(&batch)?;
-            walk(&mut **machine, &self.plan.ops[ops.clone()], &batch)?;
+            for at in ops.clone() {
+                run(&mut **machine, &self.plan.ops[at], &batch)?;
+                // A device that only takes orders is waited for behind each block.
+                if self.plan.marks.iter().any(|mark| mark.ops == at + 1) {
+                    machine.wait()?;
+                }
+                if slices.is_over() {
+                    machine.wait()?;
+                    slices.begin()?;
+                }
+            }
             machine.wait()?;
             read(i, &|slot| {
                 let mut out = vec![];
@@ -66,6 +80,7 @@ impl PlanStage {
                 Ok(out)
             })?;
         }
+        slices.end();
         Ok(())
     }
 
@@ -75,10 +90,11 @@ impl PlanStage {
         features: Vec<f32>,
         positions: &[[u32; 3]],
         sequences: &[Together],
+        slices: &mut Slices<'_>,
     ) -> Result<Vec<f32>> {
         let (ops, normed) = (0..self.plan.ops.len(), self.plan.normed);
         let mut out = vec![];
-        self.run(features, positions, &[(ops, sequences)], |_, read| {
+        self.run(features, positions, &[(ops, sequences)], slices, |_, read| {
             out = read(normed)?;
             Ok(())
         })?;
@@ -86,8 +102,8 @@ impl PlanStage {
     }
 
     /// Runs all of the plan on rows that see nothing of one another.
-    pub fn all(&mut self, features: Vec<f32>, rows: usize) -> Result<Vec<f32>> {
-        self.once(features, &vec![[0; 3]; rows], &[Together { rows: 0..rows }])
+    pub fn all(&mut self, features: Vec<f32>, rows: usize, slices: &mut Slices<'_>) -> Result<Vec<f32>> {
+        self.once(features, &vec![[0; 3]; rows], &[Together { rows: 0..rows }], slices)
     }
 
     /// A machine for so many rows and pages.

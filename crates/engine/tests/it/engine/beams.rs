@@ -14,6 +14,7 @@ fn search(width: usize, most: usize, penalty: f32, early: EarlyStopping, ends: &
         max_tokens: Some(most),
         length_penalty: penalty,
         early_stopping: early,
+        never: Arc::default(),
         end_tokens: ends.into(),
         stop: vec![],
         constraint: None,

@@ -16,6 +16,7 @@ use std::sync::{
 mod beams;
 mod branches;
 mod heads;
+mod rows_to_come;
 mod speculation;
 mod swap;
 
