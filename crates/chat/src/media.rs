@@ -157,8 +157,8 @@ impl ChatTemplate {
             marked.as_ref().map_or_else(|| conversation.clone(), |m| m.conversation(conversation));
         let text = expand(&self.render_media(&conversation, marks.marker)?, marks.marker, pictures)?;
         let ids = match marked {
-            None => tokenizer.encode_chat(&text)?,
-            Some(marked) => marked.encode(&text, tokenizer)?,
+            None => tokenizer.encode_chat(&text, None)?,
+            Some(marked) => marked.encode(&text, tokenizer)?.rest()?,
         };
         place_rows(ids, tokenizer, marks.soft, &pictures.iter().map(|p| p.rows).collect::<Vec<_>>())
     }

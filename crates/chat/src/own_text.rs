@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::conversation::Conversation;
 use crate::error::ChatError;
-use lamina_tokenize::Tokenizer;
+use lamina_tokenize::{LongText, Tokenizer};
 
 /// Code points that are no characters, for a program's own use: Unicode promises never to assign them.
 const MARKS: std::ops::RangeInclusive<char> = '\u{fdd0}'..='\u{fdef}';
@@ -62,11 +62,11 @@ impl Marked {
         }))
     }
 
-    /// The ids of the rendered text, in which what is marked stays text.
-    pub fn encode(&self, rendered: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, ChatError> {
+    /// The rendered text on its way to ids; what is marked in it stays text.
+    pub fn encode(&self, rendered: &str, tokenizer: &Tokenizer) -> Result<LongText, ChatError> {
         // JSON in ASCII writes the mark as an escape.
         let escaped = format!("\\u{:04x}", u32::from(self.mark));
-        Ok(tokenizer.encode_marked(&rendered.replace(&escaped, ""), self.mark)?)
+        Ok(LongText::chat(tokenizer, &rendered.replace(&escaped, ""), Some(self.mark))?)
     }
 
     /// The same conversation with the marked texts.

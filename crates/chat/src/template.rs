@@ -1,6 +1,6 @@
 //! Chat templates: the Jinja source that a model ships, rendered as `transformers` renders it.
 
-use lamina_tokenize::Tokenizer;
+use lamina_tokenize::{LongText, Tokenizer};
 use minijinja::Value;
 
 use crate::conversation::Conversation;
@@ -93,20 +93,32 @@ impl ChatTemplate {
         conversation: &Conversation<'_>,
         tokenizer: &Tokenizer,
     ) -> Result<Vec<u32>, ChatError> {
+        Ok(self.begin(conversation, tokenizer)?.rest()?)
+    }
+
+    /// As [`ChatTemplate::encode`], in parts.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn begin(
+        &self,
+        conversation: &Conversation<'_>,
+        tokenizer: &Tokenizer,
+    ) -> Result<LongText, ChatError> {
         match own_text::Marked::new(conversation, &self.source, tokenizer)? {
-            None => Ok(tokenizer.encode_chat(&self.render(conversation)?)?),
+            None => Ok(LongText::chat(tokenizer, &self.render(conversation)?, None)?),
             Some(marked) => marked.encode(&self.render(&marked.conversation(conversation))?, tokenizer),
         }
     }
 
-    /// As [`ChatTemplate::encode`], but special tokens are read wherever they stand, as other engines do: never with
+    /// As [`ChatTemplate::begin`], but special tokens are read wherever they stand, as other engines do: never with
     /// text of a stranger.
-    pub fn encode_all_special(
+    pub fn begin_all_special(
         &self,
         conversation: &Conversation<'_>,
         tokenizer: &Tokenizer,
-    ) -> Result<Vec<u32>, ChatError> {
-        Ok(tokenizer.encode_chat(&self.render(conversation)?)?)
+    ) -> Result<LongText, ChatError> {
+        Ok(LongText::chat(tokenizer, &self.render(conversation)?, None)?)
     }
 }
 

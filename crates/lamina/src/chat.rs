@@ -3,6 +3,7 @@
 use crate::{
     Error, Result,
     answer::{ChatAnswer, PreparedChat},
+    begun_chat::{BegunChat, ChatPrompt},
     chat_options::{ChatOptions, ReasoningMode},
     generate::{GenerateOptions, Prompt},
     model::Model,
@@ -37,16 +38,20 @@ impl Model {
     /// As for [`Model::apply_chat_template`]; also when the messages have other pictures than the options, or the model takes
     /// text only.
     pub fn chat_tokens(&self, messages: &[Value], options: &ChatOptions) -> Result<Vec<u32>> {
+        self.chat_prompt(messages, options)?.rest()
+    }
+
+    fn chat_prompt(&self, messages: &[Value], options: &ChatOptions) -> Result<ChatPrompt> {
         if !options.images.is_empty() || has_pictures(messages) {
-            return self.seeing_chat_tokens(messages, options);
+            return Ok(ChatPrompt::Tokens(self.seeing_chat_tokens(messages, options)?));
         }
         let tokenizer = self.need_tokenizer()?;
         self.conversation(messages, options, |template, conversation| {
-            let encoded = match options.no_split_special_tokens {
-                true => template.encode_all_special(conversation, tokenizer),
-                false => template.encode(conversation, tokenizer),
+            let begun = match options.no_split_special_tokens {
+                true => template.begin_all_special(conversation, tokenizer),
+                false => template.begin(conversation, tokenizer),
             };
-            encoded.map_err(refused)
+            begun.map(ChatPrompt::Text).map_err(refused)
         })
     }
 
@@ -78,6 +83,14 @@ impl Model {
     /// # Errors
     /// As for [`Model::apply_chat_template`]; also when the format has no such name.
     pub fn prepare_chat(&self, messages: &[Value], options: &ChatOptions) -> Result<PreparedChat> {
+        self.begin_chat(messages, options)?.rest()
+    }
+
+    /// The same, whose prompt becomes tokens in parts.
+    ///
+    /// # Errors
+    /// As for [`Model::prepare_chat`].
+    pub fn begin_chat(&self, messages: &[Value], options: &ChatOptions) -> Result<BegunChat> {
         let source = self.chat_template(options)?.source().to_owned();
         let format = match &options.format {
             Some(name) => ChatFormat::named(name).ok_or_else(|| unknown_format(name))?,
@@ -85,13 +98,13 @@ impl Model {
         };
         let mut warnings = Vec::new();
         let shown = shown(options, &source, &mut warnings);
-        let tokens = self.chat_tokens(messages, &shown)?;
+        let prompt = self.chat_prompt(messages, &shown)?;
         let tools = shown.tools.unwrap_or_default();
         if !tools.is_empty() && format.name == "none" {
             warnings.push("the template writes no calls that are known: they stay text".into());
         }
         let calls = |message: &Value| message.get("tool_calls").and_then(Value::as_array).map_or(0, Vec::len);
-        let mut answer = ChatAnswer {
+        let answer = ChatAnswer {
             marks: ReasoningMarks::of_template(&source),
             warnings,
             tools,
@@ -102,8 +115,7 @@ impl Model {
             earlier_calls: messages.iter().map(calls).sum(),
             ..ChatAnswer::new(format, self.need_tokenizer()?.clone())
         };
-        answer.begins_after(&tokens);
-        Ok(PreparedChat { tokens, images: options.images.clone(), answer })
+        Ok(BegunChat { prompt, images: options.images.clone(), answer })
     }
 
     /// Streams the answers to a conversation, each within the form that was asked for. What cannot be enforced is added

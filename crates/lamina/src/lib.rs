@@ -12,6 +12,7 @@
 mod answer;
 mod beam;
 mod beam_options;
+mod begun_chat;
 mod builtin;
 mod chat;
 mod chat_options;
@@ -43,6 +44,7 @@ mod tools;
 
 pub use answer::{ChatAnswer, ChatReader, PreparedChat};
 pub use beam_options::BeamOptions;
+pub use begun_chat::BegunChat;
 pub use chat_options::{ChatOptions, ReasoningMode};
 pub use chat_stream::{ChatPiece, ChatStream};
 pub use device::{DEVICES, backend_on, devices};

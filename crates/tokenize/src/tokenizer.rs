@@ -166,64 +166,12 @@ impl Tokenizer {
         Ok((out, split))
     }
 
-    /// The ids of a rendered chat template: special tokens are read, BOS is added if the model wants one and the
-    /// text does not begin with it already, and nothing is added at the end, where the answer begins.
-    pub fn encode_chat(&self, rendered: &str) -> Result<Vec<u32>, TokenizeError> {
-        let mut out = self.chat_beginning(rendered)?;
-        self.encode_body(rendered, true, &mut out)?;
-        Ok(out)
-    }
-
-    /// As [`Tokenizer::encode_chat`]; `mark` is a character that breaks special tokens which are to stay text
-    /// ([`Tokenizer::break_special`]), and is no part of the text.
-    pub fn encode_marked(&self, rendered: &str, mark: char) -> Result<Vec<u32>, TokenizeError> {
-        let mut out = self.chat_beginning(rendered)?;
-        for (index, fragment) in self.special_fragments(rendered).into_iter().enumerate() {
-            let text = match fragment {
-                SpecialFragment::Token(id) => {
-                    out.push(id);
-                    continue;
-                }
-                SpecialFragment::Text(text) => text.replace(mark, ""),
-            };
-            match &self.0.engine {
-                TokenizerEngine::Native { finder, encoder } => {
-                    self.encode_plain(&text, finder, encoder.as_ref(), &mut out)?
-                }
-                TokenizerEngine::HuggingFace(engine, _) => engine.encode_part(&text, index == 0, &mut out)?,
-                TokenizerEngine::None => return Err(TokenizeError::NoTokenizer),
-            }
-        }
-        Ok(out)
-    }
-
-    /// What stands before the ids of a rendered chat template.
-    fn chat_beginning(&self, rendered: &str) -> Result<Vec<u32>, TokenizeError> {
-        room(rendered.len())?;
-        let mut out = Vec::with_capacity(rendered.len() / 3 + 2);
-        let written =
-            self.bos().and_then(|bos| self.0.vocab.text(bos)).is_some_and(|bos| rendered.starts_with(bos));
-        if !written {
-            out.extend_from_slice(&self.0.frame.before);
-        }
-        Ok(out)
-    }
-
-    /// Text in which only user-defined tokens are looked for.
-    fn encode_plain(
-        &self,
-        text: &str,
-        finder: &Finder,
-        encoder: &dyn Encoder,
-        out: &mut Vec<u32>,
-    ) -> Result<(), TokenizeError> {
-        for fragment in finder.fragments(text, false) {
-            match fragment {
-                SpecialFragment::Text(text) => encoder.encode(text, out)?,
-                SpecialFragment::Token(id) => out.push(id),
-            }
-        }
-        Ok(())
+    /// The ids of a rendered chat template; see [`LongText::chat`].
+    ///
+    /// # Errors
+    /// When it is too long, or there is no tokenizer.
+    pub fn encode_chat(&self, rendered: &str, mark: Option<char>) -> Result<Vec<u32>, TokenizeError> {
+        LongText::chat(self, rendered, mark)?.rest()
     }
 
     /// `text` with `mark` in each special token that it spells, if it spells any.

@@ -47,10 +47,11 @@ fn a_message_makes_no_control_token_under_any_template() {
             let ids = |content: &str, all: bool| {
                 let messages: Vec<Value> = vec![json!({"role": "user", "content": content})];
                 let conversation = Conversation::new(&messages, &tokenizer);
-                match all {
-                    true => template.encode_all_special(&conversation, &tokenizer),
-                    false => template.encode(&conversation, &tokenizer),
-                }
+                let begun = match all {
+                    true => template.begin_all_special(&conversation, &tokenizer),
+                    false => template.begin(&conversation, &tokenizer),
+                };
+                begun.map(|long| long.rest().unwrap())
             };
             let (Ok(plain), Ok(own)) = (ids("a plain text", false), ids(&hostile, false)) else { continue };
             assert_eq!(count(&own, &tokenizer), count(&plain, &tokenizer), "{}", path.display());
@@ -70,7 +71,8 @@ fn texts_without_special_tokens_are_what_they_were() {
         let messages = [json!({"role": "user", "content": "if a < b then [x] | y </think> \u{1f600}"})];
         let conversation = Conversation::new(&messages, &tokenizer);
         let own = template.encode(&conversation, &tokenizer).unwrap();
-        assert_eq!(own, template.encode_all_special(&conversation, &tokenizer).unwrap());
+        let all = template.begin_all_special(&conversation, &tokenizer).unwrap();
+        assert_eq!(own, all.rest().unwrap());
     }
 }
 

@@ -117,24 +117,8 @@ impl HfEngine {
 
     /// Appends the ids of `text`, without those that the post-processor adds. Special tokens are text unless `parse`.
     pub fn encode(&self, text: &str, parse: bool, out: &mut Vec<u32>) -> Result<(), TokenizeError> {
-        self.encode_with(self.cuts.as_ref(), text, parse, out)
-    }
-
-    /// Appends the ids of a stretch between special tokens, in which none are read.
-    pub fn encode_part(&self, text: &str, first: bool, out: &mut Vec<u32>) -> Result<(), TokenizeError> {
-        let cuts = if first { &self.cuts } else { &self.inner_cuts };
-        self.encode_with(cuts.as_ref(), text, false, out)
-    }
-
-    fn encode_with(
-        &self,
-        cuts: Option<&PreTokenizer>,
-        text: &str,
-        parse: bool,
-        out: &mut Vec<u32>,
-    ) -> Result<(), TokenizeError> {
         let ids = |out: &mut Vec<u32>| {
-            let pieces = self.pieces(cuts, text, parse)?;
+            let pieces = self.pieces(self.cuts.as_ref(), text, parse)?;
             self.tokens_of(&pieces, out).map_err(TokenizeError::Json)
         };
         if !self.always_post {

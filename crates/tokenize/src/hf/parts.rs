@@ -11,7 +11,16 @@ pub(crate) struct HfParts {
     /// What has not begun, the last piece first.
     pieces: Vec<Piece>,
     begun: Option<(Passage, Stretch)>,
+    /// It stands behind a special token: no space is put first that only a beginning gets.
+    inner: bool,
     ids: Vec<u32>,
+}
+
+impl HfParts {
+    /// Whether nothing is left.
+    pub fn ended(&self) -> bool {
+        self.pieces.is_empty() && self.begun.is_none()
+    }
 }
 
 /// Where in a passage a part begins, and from where on it may end.
@@ -43,18 +52,23 @@ impl Stretch {
 }
 
 impl HfEngine {
-    /// Begins a text. Special tokens are text unless `parse`.
-    pub fn parts(&self, text: &str, parse: bool) -> Result<HfParts, TokenizeError> {
-        let mut pieces = self.extracted(self.cuts.as_ref(), text, parse)?;
+    /// Begins a text, or a stretch of one that is not the `first`. Special tokens are text unless `parse`.
+    pub fn parts(&self, text: &str, parse: bool, first: bool) -> Result<HfParts, TokenizeError> {
+        let mut pieces = self.extracted(self.cuts_of(!first), text, parse)?;
         pieces.reverse();
-        Ok(HfParts { pieces, begun: None, ids: vec![] })
+        Ok(HfParts { pieces, begun: None, inner: !first, ids: vec![] })
     }
 
-    /// Encodes `bytes` more of its normal form, or somewhat more than that; the ids of all when the end is reached, without
-    /// those that the post-processor adds.
-    pub fn advance(&self, parts: &mut HfParts, bytes: usize) -> Result<Option<Vec<u32>>, TokenizeError> {
+    /// Encodes `bytes` more of its normal form, or somewhat more than that, and returns how many those were. At the end all
+    /// ids are appended to `out`, without those that the post-processor adds.
+    pub fn advance(
+        &self,
+        parts: &mut HfParts,
+        bytes: usize,
+        out: &mut Vec<u32>,
+    ) -> Result<usize, TokenizeError> {
         let mut done = 0;
-        while done < bytes {
+        while done < bytes && !parts.ended() {
             let Some((mut passage, mut stretch)) = parts.begun.take() else {
                 match parts.pieces.pop() {
                     Some(Piece::Text(passage)) => {
@@ -64,21 +78,29 @@ impl HfEngine {
                         parts.ids.push(id);
                         done += 1;
                     }
-                    None => return self.ended(std::mem::take(&mut parts.ids)).map(Some),
+                    None => {}
                 }
                 continue;
             };
             let from = stretch.from;
             stretch.bytes = bytes - done;
-            let pieces = self.stretch(&mut passage, &mut stretch).map_err(TokenizeError::Json)?;
+            let pieces =
+                self.stretch(parts.inner, &mut passage, &mut stretch).map_err(TokenizeError::Json)?;
             self.tokens_of(&pieces, &mut parts.ids).map_err(TokenizeError::Json)?;
             done += stretch.from - from;
             parts.begun = (stretch.from < passage.text.len()).then_some((passage, stretch));
         }
-        Ok(None)
+        if parts.ended() {
+            out.extend(self.finished(std::mem::take(&mut parts.ids))?);
+        }
+        Ok(done)
     }
 
-    fn ended(&self, ids: Vec<u32>) -> Result<Vec<u32>, TokenizeError> {
+    fn cuts_of(&self, inner: bool) -> Option<&PreTokenizer> {
+        if inner { self.inner_cuts.as_ref() } else { self.cuts.as_ref() }
+    }
+
+    fn finished(&self, ids: Vec<u32>) -> Result<Vec<u32>, TokenizeError> {
         match &self.post {
             Some(post) if self.always_post => {
                 Ok(post.apply(vec![ids], false).map_err(within("post_processor"))?.concat())
@@ -88,8 +110,13 @@ impl HfEngine {
     }
 
     /// The pieces of the next part of a passage; `stretch` begins behind it then.
-    fn stretch(&self, passage: &mut Passage, stretch: &mut Stretch) -> Result<Vec<Piece>, String> {
-        let Some(cuts) = &self.cuts else {
+    fn stretch(
+        &self,
+        inner: bool,
+        passage: &mut Passage,
+        stretch: &mut Stretch,
+    ) -> Result<Vec<Piece>, String> {
+        let Some(cuts) = self.cuts_of(inner) else {
             let end = match self.model.word_start() {
                 Some(space) => stretch.end_before(&passage.text, |before, c| c == space && before != space),
                 None => passage.text.len(),

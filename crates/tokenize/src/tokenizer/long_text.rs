@@ -1,7 +1,6 @@
 //! Encoding of a long text in parts, for whoever has other things to do between them.
 
 use super::{LONGEST_TEXT, Tokenizer, TokenizerEngine};
-use crate::encode::Encoder;
 use crate::error::TokenizeError;
 use crate::hf::HfParts;
 use crate::room::room;
@@ -12,50 +11,75 @@ use crate::special::{Special, SpecialFragment};
 /// unigram models without a pre-tokenizer, and of pre-tokenizers whose first rule cuts by all of a text.
 pub struct LongText {
     tokenizer: Tokenizer,
-    special: Special,
-    work: LongWork,
+    /// What has not begun, the last fragment first.
+    fragments: Vec<LongFragment>,
+    begun: Option<BegunFragment>,
     ids: Vec<u32>,
-}
-
-/// What is left to do.
-enum LongWork {
-    Fragments {
-        /// What has not begun, the last fragment first.
-        fragments: Vec<LongFragment>,
-        /// The normal form of the fragment that has begun, and how many bytes of it are done.
-        begun: Option<(String, usize)>,
-    },
-    HuggingFace(HfParts),
+    /// Ids behind those of the text.
+    after: Vec<u32>,
 }
 
 /// A stretch of text, or a special token in it.
 enum LongFragment {
     Text(String),
     Token(u32),
+    /// A stretch for the encoder of a `tokenizer.json`.
+    File(HfParts),
+}
+
+/// A stretch of which a part may be done.
+enum BegunFragment {
+    /// Its normal form, and how many bytes of it are done.
+    Normal(String, usize),
+    File(HfParts),
 }
 
 impl LongText {
     /// A text of which nothing is encoded yet.
     ///
     /// # Errors
-    /// When it is too long.
+    /// When it is too long, or there is no tokenizer.
     pub fn new(tokenizer: &Tokenizer, text: &str, special: Special) -> Result<LongText, TokenizeError> {
-        room(text.len())?;
-        if text.len() > LONGEST_TEXT {
-            return Err(TokenizeError::TooLong { bytes: text.len(), limit: LONGEST_TEXT });
+        checked(text)?;
+        let mut fragments = fragments(tokenizer, text, special.parse, true)?;
+        fragments.reverse();
+        let frame = &tokenizer.0.frame;
+        let [ids, after] =
+            [&frame.before, &frame.after].map(|ids| if special.add { ids.clone() } else { vec![] });
+        Ok(LongText { tokenizer: tokenizer.clone(), fragments, begun: None, ids, after })
+    }
+
+    /// A rendered chat template: special tokens are read, BOS is added if the model wants one and the text does not begin
+    /// with it already, and nothing is added at the end, where the answer begins. `mark` is a character that breaks special
+    /// tokens which are to stay text ([`Tokenizer::break_special`]), and is no part of the text.
+    ///
+    /// # Errors
+    /// When it is too long, or there is no tokenizer.
+    pub fn chat(
+        tokenizer: &Tokenizer,
+        rendered: &str,
+        mark: Option<char>,
+    ) -> Result<LongText, TokenizeError> {
+        checked(rendered)?;
+        let mut all = Vec::new();
+        match mark {
+            None => all = fragments(tokenizer, rendered, true, true)?,
+            Some(mark) => {
+                for (index, fragment) in tokenizer.special_fragments(rendered).into_iter().enumerate() {
+                    match fragment {
+                        SpecialFragment::Token(id) => all.push(LongFragment::Token(id)),
+                        SpecialFragment::Text(text) => {
+                            all.extend(fragments(tokenizer, &text.replace(mark, ""), false, index == 0)?);
+                        }
+                    }
+                }
+            }
         }
-        let work = match &tokenizer.0.engine {
-            TokenizerEngine::Native { finder, .. } => {
-                let fragments = finder.fragments(text, special.parse).into_iter().rev();
-                LongWork::Fragments { fragments: fragments.map(LongFragment::from).collect(), begun: None }
-            }
-            TokenizerEngine::HuggingFace(engine, _) => {
-                LongWork::HuggingFace(engine.parts(text, special.parse)?)
-            }
-            TokenizerEngine::None => return Err(TokenizeError::NoTokenizer),
-        };
-        let ids = if special.add { tokenizer.0.frame.before.clone() } else { vec![] };
-        Ok(LongText { tokenizer: tokenizer.clone(), special, work, ids })
+        all.reverse();
+        let bos = tokenizer.bos().and_then(|bos| tokenizer.0.vocab.text(bos));
+        let written = bos.is_some_and(|bos| rendered.starts_with(bos));
+        let ids = if written { vec![] } else { tokenizer.0.frame.before.clone() };
+        Ok(LongText { tokenizer: tokenizer.clone(), fragments: all, begun: None, ids, after: vec![] })
     }
 
     /// Encodes `bytes` more, or a little more than that; the ids of the whole text when its end is reached.
@@ -63,59 +87,83 @@ impl LongText {
     /// # Errors
     /// Those of [`Tokenizer::encode`].
     pub fn advance(&mut self, bytes: usize) -> Result<Option<Vec<u32>>, TokenizeError> {
-        let LongText { tokenizer, work, ids, .. } = self;
-        let ended = match (work, &tokenizer.0.engine) {
-            (LongWork::Fragments { fragments, begun }, TokenizerEngine::Native { encoder, .. }) => {
-                advance_native(fragments, begun, (encoder.as_ref(), bytes), ids)?
-            }
-            (LongWork::HuggingFace(parts), TokenizerEngine::HuggingFace(engine, _)) => {
-                engine.advance(parts, bytes)?.map(|all| ids.extend(all)).is_some()
-            }
-            _ => return Err(TokenizeError::NoTokenizer),
-        };
-        Ok(ended.then(|| self.whole()))
+        let LongText { tokenizer, fragments, begun, ids, after } = self;
+        let engine = &tokenizer.0.engine;
+        let mut done = 0;
+        while done < bytes {
+            let next = begun.take().map(Ok).or_else(|| fragments.pop().map(Err));
+            done += match (next, engine) {
+                (None, _) => {
+                    ids.append(after);
+                    return Ok(Some(std::mem::take(ids)));
+                }
+                (Some(Err(LongFragment::Token(id))), _) => {
+                    ids.push(id);
+                    1
+                }
+                (Some(Err(LongFragment::Text(text))), TokenizerEngine::Native { encoder, .. }) => {
+                    *begun = Some(BegunFragment::Normal(encoder.normal(text), 0));
+                    0
+                }
+                (Some(Ok(BegunFragment::Normal(text, from))), TokenizerEngine::Native { encoder, .. }) => {
+                    let end = encoder.encode_from(&text, from, bytes - done, ids)?;
+                    *begun = (end < text.len()).then_some(BegunFragment::Normal(text, end));
+                    end - from
+                }
+                (
+                    Some(Err(LongFragment::File(mut parts)) | Ok(BegunFragment::File(mut parts))),
+                    TokenizerEngine::HuggingFace(engine, _),
+                ) => {
+                    let more = engine.advance(&mut parts, bytes - done, ids)?;
+                    *begun = (!parts.ended()).then_some(BegunFragment::File(parts));
+                    more
+                }
+                _ => return Err(TokenizeError::NoTokenizer),
+            };
+        }
+        Ok(None)
     }
 
-    fn whole(&mut self) -> Vec<u32> {
-        if self.special.add {
-            self.ids.extend_from_slice(&self.tokenizer.0.frame.after);
+    /// The ids of the whole text.
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::encode`].
+    pub fn rest(mut self) -> Result<Vec<u32>, TokenizeError> {
+        loop {
+            if let Some(ids) = self.advance(usize::MAX)? {
+                return Ok(ids);
+            }
         }
-        std::mem::take(&mut self.ids)
     }
 }
 
-impl From<SpecialFragment<'_>> for LongFragment {
-    fn from(fragment: SpecialFragment<'_>) -> LongFragment {
-        match fragment {
-            SpecialFragment::Text(text) => LongFragment::Text(text.to_owned()),
-            SpecialFragment::Token(id) => LongFragment::Token(id),
-        }
+fn checked(text: &str) -> Result<(), TokenizeError> {
+    room(text.len())?;
+    match text.len() > LONGEST_TEXT {
+        true => Err(TokenizeError::TooLong { bytes: text.len(), limit: LONGEST_TEXT }),
+        false => Ok(()),
     }
 }
 
-/// Encodes `bytes` more; true at the end.
-fn advance_native(
-    fragments: &mut Vec<LongFragment>,
-    begun: &mut Option<(String, usize)>,
-    (encoder, bytes): (&dyn Encoder, usize),
-    ids: &mut Vec<u32>,
-) -> Result<bool, TokenizeError> {
-    let mut done = 0;
-    while done < bytes {
-        if let Some((text, from)) = begun.take() {
-            let end = encoder.encode_from(&text, from, bytes - done, ids)?;
-            done += end - from;
-            *begun = (end < text.len()).then_some((text, end));
-            continue;
+/// A text cut at the special tokens in it, or where none is read, at those that are found in any text. `first`: it is the
+/// beginning.
+fn fragments(
+    tokenizer: &Tokenizer,
+    text: &str,
+    parse: bool,
+    first: bool,
+) -> Result<Vec<LongFragment>, TokenizeError> {
+    let owned = |fragment: SpecialFragment<'_>| match fragment {
+        SpecialFragment::Text(text) => LongFragment::Text(text.to_owned()),
+        SpecialFragment::Token(id) => LongFragment::Token(id),
+    };
+    match &tokenizer.0.engine {
+        TokenizerEngine::Native { finder, .. } => {
+            Ok(finder.fragments(text, parse).into_iter().map(owned).collect())
         }
-        match fragments.pop() {
-            Some(LongFragment::Text(text)) => *begun = Some((encoder.normal(text), 0)),
-            Some(LongFragment::Token(id)) => {
-                ids.push(id);
-                done += 1;
-            }
-            None => return Ok(true),
+        TokenizerEngine::HuggingFace(engine, _) => {
+            Ok(vec![LongFragment::File(engine.parts(text, parse, first)?)])
         }
+        TokenizerEngine::None => Err(TokenizeError::NoTokenizer),
     }
-    Ok(false)
 }

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 
 /// Ids of a text that is encoded so many bytes at a time, and the number of parts.
 pub fn in_parts(tokenizer: &Tokenizer, text: &str, special: Special, bytes: usize) -> (Vec<u32>, usize) {
-    let mut long = LongText::new(tokenizer, text, special).unwrap();
+    all_parts(LongText::new(tokenizer, text, special).unwrap(), bytes)
+}
+
+fn all_parts(mut long: LongText, bytes: usize) -> (Vec<u32>, usize) {
     let mut parts = 1;
     loop {
         match long.advance(bytes).unwrap() {
@@ -43,6 +46,39 @@ fn ids_of_parts_are_those_of_the_whole() {
                 let whole = tokenizer.encode(&text, special).unwrap();
                 let bytes = [1, 2, 5, 40, usize::MAX][round % 5];
                 assert_eq!(in_parts(&tokenizer, &text, special, bytes).0, whole, "{name}, {bytes}: {text:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn chats_in_parts_are_whole_chats() {
+    let mut random = Numbers::seeded(13);
+    for (name, tokenizer) in tokenizers() {
+        let specials: Vec<String> = ["<s>", "</s>", "<|endoftext|>", "<|im_end|>", "[INST]", "<|end|>"]
+            .iter()
+            .filter(|text| tokenizer.token_to_id(text).is_some())
+            .map(|&text| text.to_owned())
+            .collect();
+        for round in 0..30 {
+            let mut rendered = String::new();
+            for _ in 0..random.below(8) {
+                rendered += &text(&mut random);
+                if !specials.is_empty() {
+                    rendered += random.pick::<String>(&specials).as_str();
+                }
+                if round % 2 == 0 {
+                    rendered.push('\u{fdd0}');
+                }
+            }
+            for mark in [None, Some('\u{fdd0}')] {
+                let whole = tokenizer.encode_chat(&rendered, mark).unwrap();
+                let long = LongText::chat(&tokenizer, &rendered, mark).unwrap();
+                assert_eq!(all_parts(long, 1 + round % 9).0, whole, "{name}: {rendered:?}");
+                if mark.is_none() && !rendered.starts_with("<s>") {
+                    let plain = tokenizer.encode(&rendered, Special::PARSE).unwrap();
+                    assert!(whole.ends_with(&plain), "{name}: {rendered:?}");
+                }
             }
         }
     }

@@ -249,8 +249,8 @@ fn the_post_processor_says_what_goes_around_a_text() {
     assert_eq!(tokenizer.encode("Hello", Special::ADD).unwrap(), [&[1], &bare[..], &[2]].concat());
     assert_eq!(tokenizer.encode("", Special::ADD).unwrap(), [1, 2]);
     // A prompt ends where the answer begins.
-    assert_eq!(tokenizer.encode_chat("Hello").unwrap(), [&[1], &bare[..]].concat());
-    assert_eq!(tokenizer.encode_chat("<s>Hello").unwrap()[..2], [1, bare[0]]);
+    assert_eq!(tokenizer.encode_chat("Hello", None).unwrap(), [&[1], &bare[..]].concat());
+    assert_eq!(tokenizer.encode_chat("<s>Hello", None).unwrap()[..2], [1, bare[0]]);
 }
 
 #[test]
