@@ -120,6 +120,23 @@ impl ReadFailure {
     }
 }
 
+/// The format of a file, by its first bytes.
+fn format_of(bytes: &[u8]) -> Result<&'static FileFormat, ImageError> {
+    let refused = || {
+        let found = REFUSED.iter().find(|(_, is, _)| is(bytes));
+        found.map_or(ImageError::Unknown, |&(format, _, advice)| ImageError::Refused { format, advice })
+    };
+    FORMATS.iter().find(|format| (format.is)(bytes)).ok_or_else(refused)
+}
+
+/// Refuses a file by its first kilobyte, where that is of no format that is read: before the rest of it has to be there.
+///
+/// # Errors
+/// Then.
+pub fn check_format(head: &[u8]) -> Result<(), ImageError> {
+    format_of(head).map(|_| ())
+}
+
 /// Reads a picture of any format that is known.
 ///
 /// # Errors
@@ -128,11 +145,7 @@ pub fn decode(bytes: &[u8], limits: &ImageLimits) -> Result<Decoded, ImageError>
     if bytes.len() > limits.bytes {
         return Err(ImageError::TooManyBytes { bytes: bytes.len(), limit: limits.bytes });
     }
-    let Some(format) = FORMATS.iter().find(|format| (format.is)(bytes)) else {
-        let refused = REFUSED.iter().find(|(_, is, _)| is(bytes));
-        return Err(refused
-            .map_or(ImageError::Unknown, |&(format, _, advice)| ImageError::Refused { format, advice }));
-    };
+    let format = format_of(bytes)?;
     let raw = (format.read)(bytes, limits).map_err(|failure| match failure {
         ReadFailure::TooLarge(size) => {
             ImageError::TooLarge { size, pixels: limits.pixels, side: limits.side }

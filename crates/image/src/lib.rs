@@ -18,7 +18,7 @@ mod resize;
 mod white;
 
 pub use cut::{Region, Step, TileGrid, TileView, Tiling};
-pub use decode::{Decoded, ImageLimits, decode};
+pub use decode::{Decoded, ImageLimits, check_format, decode};
 pub use error::ImageError;
 pub use filter::Filter;
 pub use fit::{Fit, PanAndScan};

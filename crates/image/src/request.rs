@@ -60,6 +60,15 @@ impl RequestReader {
         self.limits.each.bytes
     }
 
+    /// The size of the picture of a file, by its header alone; none where that is beyond the limits, or no picture.
+    pub fn size(&self, bytes: &[u8]) -> Option<PixelSize> {
+        let nothing = ImageLimits { bytes: usize::MAX, pixels: 0, side: u32::MAX };
+        match decode(bytes, &nothing) {
+            Err(ImageError::TooLarge { size, .. }) if self.limits.each.holds(size) => Some(size),
+            _ => None,
+        }
+    }
+
     /// The picture of a file.
     ///
     /// # Errors

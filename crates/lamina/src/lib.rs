@@ -32,6 +32,7 @@ mod open;
 mod passes;
 mod picture_input;
 mod picture_rows;
+mod picture_url;
 mod picture_use;
 mod pictures;
 mod recent;
@@ -50,6 +51,7 @@ pub use chat_stream::{ChatPiece, ChatStream};
 pub use device::{DEVICES, backend_on, devices};
 pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, Usage};
 pub use lamina_arch::vision;
+pub use lamina_arch::vision::VisionSpec;
 pub use lamina_base::{DType, available_memory, files};
 pub use lamina_chat::{
     ChatFormat, ChatMessage, DefaultTemplate, Delta, Parser, ParserOptions, PicturePart, ReasoningMarks,
@@ -66,6 +68,7 @@ pub use lamina_engine::{
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_hub as hub;
 pub use lamina_image as image;
+pub use lamina_load::vision::vision_of;
 pub use lamina_load::{
     AdapterPath, ApproximateExperts, AttentionSparsity, BadValue, Bottleneck, CACHE_DISK, CacheForecast,
     ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftCost, DraftForecast, DraftSource,
@@ -82,6 +85,7 @@ pub use names::{ModelJudge, is_name, locate, locate_parts, meant, name_error};
 pub use open::{checkpoint, open, plan, tokenizer};
 pub use passes::{Rows, SentRow};
 pub use picture_input::{ImageInput, ReadImages};
+pub use picture_url::{HostPattern, UrlError, UrlReader};
 pub use picture_use::{PictureUse, PicturesUsed};
 pub use score::ContinuationScore;
 pub use session::SavedSession;

@@ -7,11 +7,13 @@ use crate::{
     kept::KeptAnswers,
     live::{LatencyWindow, LiveFeed, OpenRequests},
     log::LogWriter,
+    media::PicturePool,
     metrics::Metrics,
     models::Registry,
     options::ServeOptions,
     spans::SpanSender,
 };
+use lamina::UrlReader;
 use std::{
     sync::{
         Arc,
@@ -37,6 +39,10 @@ pub struct AppState {
     pub log: LogWriter,
     /// What large bodies may hold together.
     pub bodies: BodyBudget,
+    /// Decodes and encodes pictures.
+    pub pictures: PicturePool,
+    /// Reads pictures at addresses.
+    pub urls: UrlReader,
     /// How fast requests end.
     pub end_rate: EndRate,
     /// Answers that can be asked for again.
@@ -70,8 +76,12 @@ impl App {
     /// A server that has not begun.
     ///
     /// # Errors
-    /// When the system gives no thread for the log.
+    /// When the system gives no thread for the log or for pictures.
     pub fn new(options: ServeOptions, models: Registry) -> std::io::Result<App> {
+        let urls = options
+            .url_reader
+            .clone()
+            .unwrap_or_else(|| UrlReader::new(options.allow_media_url.clone(), options.allow_media_http));
         let metrics = Metrics::new(&options.metrics_prefix, options.replicas > 1);
         Ok(App(Arc::new(AppState {
             log: LogWriter::to_stderr(metrics.log_dropped.clone())?,
@@ -86,6 +96,8 @@ impl App {
             feed: LiveFeed::default(),
             began: Instant::now(),
             bodies: BodyBudget::new(options.max_body_memory),
+            pictures: PicturePool::start()?,
+            urls,
             end_rate: EndRate::default(),
             options,
             models,

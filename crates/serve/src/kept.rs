@@ -1,5 +1,6 @@
 //! Answers that can be asked for again, or gone on from: kept in memory for a while.
 
+use crate::body::memory;
 use serde_json::{Value, json};
 use std::{
     collections::{HashMap, VecDeque},
@@ -53,7 +54,8 @@ impl KeptAnswers {
     /// Keeps an answer.
     pub fn keep(&self, id: &str, tenant: &Arc<str>, answer: KeptAnswer) {
         let parts = answer.messages.iter().chain(&answer.input).chain([&answer.body]);
-        let bytes = parts.map(|part| part.to_string().len()).sum::<usize>();
+        // Texts of pictures are long: they are measured, not written.
+        let bytes = parts.map(|part| memory(part) as usize).sum::<usize>();
         let mut shelf = self.shelf();
         shelf.bytes += bytes;
         shelf.order.push_back(id.to_owned());

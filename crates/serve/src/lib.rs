@@ -28,6 +28,7 @@ mod kept;
 mod live;
 mod local;
 mod log;
+mod media;
 mod metrics;
 mod models;
 mod options;
@@ -37,6 +38,7 @@ pub mod router;
 mod run;
 mod server;
 mod spans;
+mod threads;
 mod ticket;
 mod top;
 

@@ -1,6 +1,7 @@
 //! The client against servers and proxies that do what is written here. Names of hosts that end in `.test` do not exist: who
 //! reaches one went by the proxy.
 
+mod fetch;
 mod peer;
 
 use super::{

@@ -18,5 +18,6 @@ pub use encoder::PictureEncoder;
 pub use eyes::{Eyes, PictureRows};
 pub use job::PictureJob;
 pub(crate) use search::find_encoder;
+pub use search::vision_of;
 pub(crate) use sizes::picture_parts;
 pub use worker::EncoderCounts;

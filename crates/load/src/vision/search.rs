@@ -50,6 +50,14 @@ pub(crate) fn find_encoder(
     }
 }
 
+/// What the model in `ck` does with pictures, told by its files alone; none where it takes text only.
+///
+/// # Errors
+/// As for a model that is loaded.
+pub fn vision_of(ck: &Checkpoint, options: &LoadOptions) -> Result<Option<VisionSpec>> {
+    Ok(find_encoder(ck, options)?.0.map(|found| found.spec))
+}
+
 fn of(found: FoundMmproj, options: &LoadOptions) -> Result<FoundEncoder> {
     let family = VisionFamily::of(&found.source)?;
     let spec = family.spec(&found.source)?;

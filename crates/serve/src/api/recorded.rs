@@ -14,7 +14,7 @@ fn delta(part: DeltaPart, token: u32) -> AnswerDelta {
 /// The events.
 pub fn events() -> Vec<AnswerDelta> {
     let usage = usage();
-    let end = ChoiceEnd { why: Ended::ToolCalls, usage, timings: Timings::default() };
+    let end = ChoiceEnd { why: Ended::ToolCalls, usage, timings: Timings::default(), encode_seconds: 0.0 };
     vec![
         delta(DeltaPart::Reasoning("Hm".into()), 1),
         delta(DeltaPart::Reasoning(", so".into()), 2),
@@ -23,19 +23,22 @@ pub fn events() -> Vec<AnswerDelta> {
         delta(DeltaPart::ToolStart { call: 0, id: "call_1".into(), name: "now".into() }, 5),
         delta(DeltaPart::ToolArguments { call: 0, json: "{\"zone\"".into() }, 6),
         delta(DeltaPart::ToolArguments { call: 0, json: ": \"UTC\"}".into() }, 7),
-        AnswerDelta { choice: 0, part: DeltaPart::End(end), tokens: vec![] },
+        AnswerDelta { choice: 0, part: DeltaPart::End(Box::new(end)), tokens: vec![] },
     ]
 }
 
 /// Their counts.
 pub fn usage() -> TokenUsage {
-    TokenUsage { prompt: 11, cached: 4, completion: 7, reasoning: 2 }
+    TokenUsage { prompt: 11, cached: 4, completion: 7, reasoning: 2, image: 0 }
 }
 
 /// What a renderer writes of them.
 pub fn streamed(renderer: &mut impl Render) -> String {
     let mut out = Frames::default();
-    renderer.begin(&Started { prompt_tokens: vec![11], choices: 1, model: "tiny".into() }, &mut out);
+    renderer.begin(
+        &Started { prompt_tokens: vec![11], image_tokens: 0, choices: 1, model: "tiny".into() },
+        &mut out,
+    );
     events().iter().for_each(|delta| renderer.delta(delta, &mut out));
     renderer.end(&usage(), &mut out);
     String::from_utf8(out.take()).expect("text")

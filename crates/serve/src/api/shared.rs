@@ -1,10 +1,21 @@
 //! What several dialects say alike.
 
+use crate::run::ChoiceEnd;
 use lamina::{Timings, Tokenizer};
 use serde_json::{Value, json};
 
-/// llama-server's times of an answer.
-pub fn timings(t: &Timings) -> Value {
+/// llama-server's times of an answer, and those of its pictures.
+pub fn timings(end: &ChoiceEnd) -> Value {
+    let mut times = times(&end.timings);
+    if end.usage.image > 0 {
+        times["image_n"] = end.usage.image.into();
+        times["encode_ms"] = (end.encode_seconds * 1e3).into();
+    }
+    times
+}
+
+/// The same of one that may still grow.
+pub fn times(t: &Timings) -> Value {
     let computed = t.prompt_tokens - t.cached_tokens.min(t.prompt_tokens);
     let rate = |n: usize, seconds: f64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
     let mut times = json!({

@@ -57,6 +57,21 @@ impl BodyShare {
         Ok(())
     }
 
+    /// Holds `bytes` more.
+    ///
+    /// # Errors
+    /// As for [`BodyShare::resize`].
+    pub fn add(&mut self, bytes: u64) -> Result<(), ApiError> {
+        self.resize(self.bytes.saturating_add(bytes))
+    }
+
+    /// Gives `bytes` back.
+    pub fn take(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.bytes);
+        *self.budget.held() -= bytes;
+        self.bytes -= bytes;
+    }
+
     /// Refuses a body of `bytes` in all where it would find no room now; holds nothing.
     ///
     /// # Errors
@@ -119,6 +134,10 @@ mod tests {
         assert_eq!((refused.cause, refused.retry), (Cause::Unavailable, Some(COME_BACK)));
         assert!(refused.message.contains("60 of 100"), "{}", refused.message);
         assert!(budget.share().check(1).is_err() && one.check(60).is_ok());
+        assert!(one.add(41).is_err() && one.add(0).is_ok());
+        one.take(20);
+        assert_eq!(*budget.held(), 80);
+        assert!(one.add(20).is_ok());
         assert!(one.resize(30).is_ok() && other.resize(70).is_ok(), "what was given back is there");
         other.release();
         assert!(one.resize(1000).is_ok(), "alone");

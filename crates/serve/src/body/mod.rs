@@ -5,7 +5,7 @@ mod scalar;
 mod table;
 mod tree;
 
-pub use budget::{BodyBudget, BodyShare};
+pub use budget::{BodyBudget, BodyShare, memory};
 pub use scalar::{sampling_value, texts};
 #[cfg(test)]
 pub use table::COMMON;

@@ -1,11 +1,12 @@
 //! A conversation as a prompt.
 
-use super::pooled;
+use super::{HttpCall, pictures::takes_pictures, pooled};
 use crate::{
     body::{json_of, kind},
     error::ApiError,
+    media::{SentPicture, content, take_pictures},
     models::{Lease, LiveModel, TextRoom},
-    run::Split,
+    run::{JobPrompt, PromptPicture, Split},
 };
 use lamina::{ChatOptions, ReasoningMode, Special, ToolChoice};
 use serde_json::{Map, Value};
@@ -36,7 +37,7 @@ pub struct ChatTurn {
 #[derive(Clone, Default)]
 pub struct PromptTokens {
     /// The prompt.
-    pub tokens: Vec<u32>,
+    pub prompt: JobPrompt,
     /// How the answer is split.
     pub split: Split,
 }
@@ -45,27 +46,38 @@ pub struct PromptTokens {
 const ROLES: &[&str] = &["system", "developer", "user", "assistant", "tool"];
 
 /// The prompt of a conversation, made on the pool.
-pub(super) async fn prompt(lease: &Lease, turn: ChatTurn, room: TextRoom) -> Result<PromptTokens, ApiError> {
+pub(super) async fn prompt(
+    call: &HttpCall,
+    lease: &Lease,
+    mut turn: ChatTurn,
+    room: TextRoom,
+) -> Result<PromptTokens, ApiError> {
     let live = lease.live.clone();
-    pooled(move || build(&live, turn, room)).await
+    let (turn, sent) = pooled(move || messages(&live, &mut turn).map(|sent| (turn, sent))).await?;
+    let (live, pictures) = (lease.live.clone(), call.pictures(lease, sent).await?);
+    pooled(move || build(&live, turn, pictures, room)).await
 }
 
-/// The text of a conversation.
+/// The text of a conversation, with a marker in the place of each picture.
 pub(super) fn rendered(live: &LiveModel, mut turn: ChatTurn) -> Result<String, ApiError> {
-    takes_tools(live, &turn)?;
-    messages(live, &mut turn)?;
+    let sent = messages(live, &mut turn)?;
+    takes_pictures(live, sent.first())?;
     let begun = begun_answer(&mut turn).unwrap_or_default();
     let options = options(live, &mut turn);
     let text = live.model.apply_chat_template(&turn.messages, &options);
     text.map(|text| text + &begun).map_err(|e| ApiError::from(e).of(turn.path))
 }
 
-fn build(live: &LiveModel, mut turn: ChatTurn, room: TextRoom) -> Result<PromptTokens, ApiError> {
-    takes_tools(live, &turn)?;
-    messages(live, &mut turn)?;
+fn build(
+    live: &LiveModel,
+    mut turn: ChatTurn,
+    pictures: Vec<PromptPicture>,
+    room: TextRoom,
+) -> Result<PromptTokens, ApiError> {
     let long = room.check(text_bytes(&turn)).is_err();
     let begun = begun_answer(&mut turn);
-    let options = options(live, &mut turn);
+    let mut options = options(live, &mut turn);
+    options.images = pictures.iter().map(|picture| picture.picture.clone()).collect();
     if long {
         // Templates leave texts out: what this one makes of them decides.
         let rendered = live.model.apply_chat_template(&turn.messages, &options);
@@ -87,7 +99,7 @@ fn build(live: &LiveModel, mut turn: ChatTurn, room: TextRoom) -> Result<PromptT
         true => Split::Plain,
         false => Split::Chat(Arc::new(answer)),
     };
-    Ok(PromptTokens { tokens: chat.tokens, split })
+    Ok(PromptTokens { prompt: JobPrompt { tokens: chat.tokens, pictures }, split })
 }
 
 /// Bytes of all texts of a conversation.
@@ -135,8 +147,9 @@ fn begun_answer(turn: &mut ChatTurn) -> Option<String> {
     Some(text)
 }
 
-/// Checks the messages, and brings them into the form that templates read.
-fn messages(live: &LiveModel, turn: &mut ChatTurn) -> Result<(), ApiError> {
+/// Checks the messages, and brings them into the form that templates read. Their pictures are taken out.
+fn messages(live: &LiveModel, turn: &mut ChatTurn) -> Result<Vec<SentPicture>, ApiError> {
+    takes_tools(live, turn)?;
     let path = turn.path;
     if turn.messages.is_empty() {
         return Err(ApiError::at(path, format!("{path} is empty: give at least one message")));
@@ -152,7 +165,7 @@ fn messages(live: &LiveModel, turn: &mut ChatTurn) -> Result<(), ApiError> {
             map.insert("role".into(), "system".into());
         }
     }
-    Ok(())
+    Ok(take_pictures(&mut turn.messages))
 }
 
 fn check(message: &mut Map<String, Value>, path: &str) -> Result<(), ApiError> {
@@ -166,7 +179,7 @@ fn check(message: &mut Map<String, Value>, path: &str) -> Result<(), ApiError> {
         None | Some(Value::Null) => {
             return Err(ApiError::at(format!("{path}.content"), format!("{path}.content is missing")));
         }
-        Some(content) => message_text(content, &format!("{path}.content"))?.into(),
+        Some(given) => content(given, &format!("{path}.content"))?,
     };
     // Templates ask whether there is text by its truth, and add it to other texts.
     message.insert("content".into(), if content.is_null() { "".into() } else { content });
@@ -175,31 +188,6 @@ fn check(message: &mut Map<String, Value>, path: &str) -> Result<(), ApiError> {
         Some(calls) => arguments(calls, &format!("{path}.tool_calls")),
         None => Ok(()),
     }
-}
-
-/// A text, or the texts of a list of parts.
-///
-/// # Errors
-/// When it is something else, or a part is no text.
-pub fn message_text(content: Value, path: &str) -> Result<String, ApiError> {
-    let parts = match content {
-        Value::String(text) => return Ok(text),
-        Value::Array(parts) => parts,
-        other => {
-            let text = format!("{path} is {}, but must be a text or a list of parts", kind(&other));
-            return Err(ApiError::at(path, text));
-        }
-    };
-    let texts = parts.into_iter().enumerate().map(|(i, part)| match (part["type"].as_str(), &part["text"]) {
-        (Some("text" | "input_text" | "output_text"), Value::String(text)) => Ok(text.clone()),
-        (Some("refusal"), _) => Ok(part["refusal"].as_str().unwrap_or("").to_owned()),
-        (Some(_), _) => {
-            let text = format!("{path}[{i}] is no text, which is all that this model takes");
-            Err(ApiError::at(format!("{path}[{i}]"), text))
-        }
-        _ => Err(ApiError::at(format!("{path}[{i}].type"), format!("{path}[{i}].type must be text"))),
-    });
-    Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
 
 /// Arguments of past calls: clients send JSON text, templates read objects.
@@ -254,7 +242,7 @@ mod tests {
         assert_eq!(param(json!({"role": "user"})), "messages[0].content");
         assert_eq!(param(json!({"role": "user", "content": 1})), "messages[0].content");
         let image = json!({"role": "user", "content": [{"type": "image_url", "image_url": {}}]});
-        assert_eq!(param(image), "messages[0].content[0]");
+        assert_eq!(param(image), "messages[0].content[0].image_url");
         let calls = json!({"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]});
         assert_eq!(param(calls), "messages[0].tool_calls[0].function");
     }

@@ -5,21 +5,26 @@ mod common;
 mod form;
 mod infill;
 mod method;
+mod pictures;
 mod pool;
 mod prompts;
 mod read;
+mod seen_text;
 mod taker;
 mod token_count;
 mod tokens;
 mod trace;
 
-pub use chat::{ChatTurn, PromptTokens, message_text};
+pub use chat::{ChatTurn, PromptTokens};
 pub use form::response_format;
 #[cfg(test)]
 pub use form::{FORMAT, NAMED_SCHEMA};
 pub use infill::{GapText, OtherFile};
 pub use method::{delete, get, post, refusal};
 pub use pool::{in_turn, pooled};
+#[cfg(test)]
+pub use seen_text::SEEN_PROMPT;
+pub use seen_text::{MEDIA_MARKER, sent_files};
 pub use taker::RunTaker;
 
 use token_count::CountedRequest;
@@ -31,7 +36,7 @@ use crate::{
     error::{ApiError, Cause},
     log::{AskedParams, RequestLog},
     models::{Lease, TextRoom},
-    run::{AnswerJob, Attempt, Render, RenderedStream, Run, SlotTurn, Wishes, whole},
+    run::{AnswerJob, Attempt, Render, RenderedStream, Run, SlotTurn, Wishes, carried, whole},
 };
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header, request::Parts};
@@ -248,7 +253,7 @@ impl HttpCall {
     /// # Errors
     /// When the template refuses it, or a message is not what it should be.
     pub async fn chat(&self, lease: &Lease, turn: ChatTurn) -> Result<PromptTokens, ApiError> {
-        chat::prompt(lease, turn, self.text_room(lease)).await
+        chat::prompt(self, lease, turn, self.text_room(lease)).await
     }
 
     /// The text of a conversation.
@@ -294,28 +299,42 @@ impl HttpCall {
     ///
     /// # Errors
     /// Whatever is wrong with it; a full queue; a model that has stopped.
-    pub fn start(&self, job: AnswerJob) -> Result<Run, ApiError> {
-        let turn = self.slot_turn(&job);
+    pub async fn start(&self, job: AnswerJob) -> Result<Run, ApiError> {
+        self.log.entry().submitted = Some(Instant::now());
+        let run = self.begun(job).await;
         // Nothing is left of the body but its tokens, which the queue has a limit for.
         self.share().release();
-        self.log.entry().submitted = Some(Instant::now());
-        let run = Run::start(job, self.app.end.clone(), turn, self.attempt.clone());
         let run = run.map_err(|e| self.with_retry(e))?;
         let number = self.log.entry().number;
         self.app.open.runs(number, run.cancellers());
         let mut entry = self.log.entry();
         entry.queued = true;
         entry.usage.prompt = run.started().prompt_tokens.iter().sum();
+        entry.usage.image = run.started().image_tokens;
+        entry.encode_seconds = run.encode_seconds();
         drop(entry);
         Ok(run)
+    }
+
+    /// Begins a job: one with pictures beside this thread, since they are encoded first.
+    async fn begun(&self, job: AnswerJob) -> Result<Run, ApiError> {
+        let (turn, end, attempt) = (self.slot_turn(&job), self.app.end.clone(), self.attempt.clone());
+        if !job.sees() {
+            return Run::start(job, end, turn, attempt);
+        }
+        job.check()?;
+        let begin = carried(move || Run::start(job, end, turn, attempt));
+        self.app.pictures.encode(self.app.options.max_queue, begin).await
     }
 
     /// What remembers the text of a job, where texts are remembered and this one is shared.
     fn slot_turn(&self, job: &AnswerJob) -> Option<SlotTurn> {
         let wishes = &job.wishes;
         let shared = wishes.generate.terms.cache_salt.is_none();
+        // Tokens stand for no picture.
         let [prompt] = job.prompts.as_slice() else { return None };
-        let turn = || SlotTurn::new(job.lease.live.clone(), wishes.slot, prompt, wishes.lora.clone());
+        let shared = shared && prompt.pictures.is_empty();
+        let turn = || SlotTurn::new(job.lease.live.clone(), wishes.slot, &prompt.tokens, wishes.lora.clone());
         self.app.options.slot_save_path.as_ref().filter(|_| shared).map(|_| turn())
     }
 
@@ -343,12 +362,13 @@ impl HttpCall {
         let url = wish.as_ref().map(trace::url);
         let recording = self.begin_trace(&job.lease.live, wish).await?;
         self.log.entry().answer = Some(renderer.id().to_owned()).filter(|id| !id.is_empty());
-        let noted = self.app.traces.note(self.log.entry().number, &job.prompts);
+        let first = job.prompts.first().map_or(&[][..], |prompt| &prompt.tokens);
+        let noted = self.app.traces.note(self.log.entry().number, first);
         let noted = noted.then(|| self.app.traces.clone());
         self.log.entry().asked = Some(asked(&job.wishes.generate));
         let (log, app) = (self.log.clone(), self.app.clone());
         let observer = CountedRequest { log, app, tokens, noted, _recording: recording };
-        let run = self.start(job)?;
+        let run = self.start(job).await?;
         if let Some(taker) = &self.taker {
             taker.put(run);
             return Ok(Response::default());

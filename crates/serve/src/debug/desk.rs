@@ -85,13 +85,12 @@ impl TraceDesk {
         Ok(recording)
     }
 
-    /// A request begins with these prompts; true where its tokens are to be noted too.
-    pub fn note(&self, number: u64, prompts: &[Vec<u32>]) -> bool {
+    /// A request begins with this prompt; true where its tokens are to be noted too.
+    pub fn note(&self, number: u64, prompt: &[u32]) -> bool {
         let on = self.busy.load(Ordering::SeqCst);
         if on {
-            let one =
-                |prompt: &Vec<u32>| TaggedRequest { tag: number, prompt: prompt.clone(), answer: vec![] };
-            held(&self.asked).extend(prompts.first().map(one));
+            let begun = TaggedRequest { tag: number, prompt: prompt.to_vec(), answer: vec![] };
+            held(&self.asked).push(begun);
         }
         on
     }

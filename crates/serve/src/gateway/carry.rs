@@ -10,6 +10,7 @@ use crate::{
     ticket::{AnswerSummary, RequestTicket, ResponseHead},
 };
 use bytes::{Bytes, BytesMut};
+use lamina::image::PixelSize;
 use std::{
     io,
     time::{Duration, Instant},
@@ -233,6 +234,9 @@ impl Carry {
         held(&self.gateway.router).measured(bytes, prompt_seconds, answer_seconds);
         let [prompt, cached, completion] = summary.tokens;
         (entry.usage.prompt, entry.usage.cached, entry.usage.completion) = (prompt, cached, completion);
+        (entry.usage.image, entry.encode_seconds) = (summary.image_tokens, summary.encode_seconds);
+        entry.pictures =
+            summary.pictures.iter().map(|&[width, height]| PixelSize { width, height }).collect();
         (entry.counted.prompt, entry.counted.completion) = (prompt, completion);
     }
 

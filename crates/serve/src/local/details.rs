@@ -24,7 +24,7 @@ pub fn details(delta: &AnswerDelta) -> Option<Value> {
                 Ended::Text(text) => json!(text),
                 _ => Value::Null,
             };
-            Some(json!({ "stopped_by": by, "timings": timings(&end.timings) }))
+            Some(json!({ "stopped_by": by, "timings": timings(end) }))
         }
         DeltaPart::Reasoning(_) | DeltaPart::Text(_) | DeltaPart::ToolArguments { .. } => {
             let asked = delta.tokens.iter().any(|token| !token.top.is_empty());

@@ -16,7 +16,7 @@ use crate::{
     models::Registry,
     options::{ModelOrigin, ModelSettings, ServeOptions},
     run::ids,
-    server::beside,
+    threads::beside,
 };
 use axum::{Router, body::Body, response::Response};
 use http::{Method, Request, header};

@@ -10,6 +10,8 @@ use std::time::{Instant, SystemTime};
 
 /// Bytes of names of ignored fields in a line or a header.
 const MOST_IGNORED: usize = 2000;
+/// Pictures whose sizes a line tells.
+const MOST_SIZES: usize = 64;
 
 impl LogEntry {
     /// The line, without its end. Control characters are escaped.
@@ -33,6 +35,12 @@ impl LogEntry {
         names[..names.floor_char_boundary(MOST_IGNORED)].to_owned()
     }
 
+    /// Sizes of its pictures in pixels: of many the first ones.
+    fn sizes(&self) -> String {
+        let first = self.pictures.iter().take(MOST_SIZES).map(|p| format!("{}x{}", p.width, p.height));
+        first.collect::<Vec<_>>().join(",")
+    }
+
     fn fields(&self) -> Map<String, Value> {
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let ms = |time| json!(rounded(time));
@@ -52,6 +60,11 @@ impl LogEntry {
             put("prompt_tokens", json!(self.usage.prompt));
             put("cached_tokens", json!(self.usage.cached));
             put("completion_tokens", json!(self.usage.completion));
+            if !self.pictures.is_empty() {
+                put("pictures", json!(self.sizes()));
+                put("image_tokens", json!(self.usage.image));
+                put("encode_ms", ms(std::time::Duration::from_secs_f64(self.encode_seconds)));
+            }
             put("queue_ms", ms(self.queue));
             self.first_token.iter().for_each(|t| put("first_token_ms", ms(*t)));
         }

@@ -14,6 +14,7 @@ use crate::{
     error::{ApiError, Cause},
     run::{ChoiceEnd, Ended, Observer, TokenUsage},
 };
+use lamina::image::PixelSize;
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -75,6 +76,10 @@ pub struct LogEntry {
     pub counted: TokenUsage,
     /// Its first answer has ended: the times below are known.
     pub timed: bool,
+    /// Sizes of its pictures.
+    pub pictures: Vec<PixelSize>,
+    /// Seconds in which they were encoded.
+    pub encode_seconds: f64,
     /// Time until its first step, of its first answer.
     pub queue: Duration,
     /// Time of its prompt.
@@ -148,6 +153,8 @@ impl RequestLog {
             usage: TokenUsage::default(),
             counted: TokenUsage::default(),
             timed: false,
+            pictures: vec![],
+            encode_seconds: 0.0,
             queue: Duration::ZERO,
             prefill: Duration::ZERO,
             decode: Duration::ZERO,

@@ -270,6 +270,9 @@ mod tests {
         for line in [
             "lamina:prompt_tokens_total{model_name=\"lamina-tiny\"} 0",
             "lamina:generation_tokens_total{model_name=\"lamina-tiny\"} 0",
+            "lamina:images_total{model_name=\"lamina-tiny\"} 0",
+            "lamina:image_tokens_total{model_name=\"lamina-tiny\"} 0",
+            "lamina:encode_seconds_total{model_name=\"lamina-tiny\"} 0",
             "lamina:request_success_total{model_name=\"lamina-tiny\",finished_reason=\"stop\"} 0",
             "lamina:requests_cancelled_total{why=\"disconnect\"} 0",
             "lamina:rejected_total{why=\"queue\"} 0",

@@ -40,6 +40,9 @@ pub(super) struct Requests {
     answered: Family<StatusLabel, Counter>,
     cancelled: Family<WhyLabel, Counter>,
     rejected: Family<WhyLabel, Counter>,
+    images: Family<ModelLabel, Counter>,
+    image_tokens: Family<ModelLabel, Counter>,
+    encode: Seconds<ModelLabel>,
     tenants: Seconds<TenantLabel>,
     first_token: Histograms,
     between_tokens: Histograms,
@@ -76,6 +79,10 @@ impl Requests {
             answered: r.counter("requests", "Responses"),
             cancelled: r.counter("requests_cancelled", "Requests that did not end as they should"),
             rejected: r.counter("rejected", "Requests that were refused before they were queued"),
+            images: r.counter("images", "Pictures of requests"),
+            image_tokens: r
+                .counter("image_tokens", "Tokens of prompts in whose places rows of pictures stand"),
+            encode: r.add("encode_seconds", "Time in which pictures were encoded", Family::default()),
             tenants: r.add(
                 "tenant_seconds",
                 "Machine time by key; - is everybody without one",
@@ -112,9 +119,10 @@ impl Requests {
     /// Makes all numbers of a model, so that they are there before they are more than 0: a rate needs a first value.
     pub fn begin(&self, model: &str) {
         let label = ModelLabel { model_name: model.to_owned() };
-        for counter in [&self.prompt_tokens, &self.generation_tokens] {
+        for counter in [&self.prompt_tokens, &self.generation_tokens, &self.images, &self.image_tokens] {
             drop(counter.get_or_create(&label));
         }
+        drop(self.encode.get_or_create(&label));
         for histogram in [
             &self.first_token,
             &self.between_tokens,
@@ -174,6 +182,9 @@ impl Requests {
         let more = completion.saturating_sub(entry.counted.completion);
         self.generation_tokens.get_or_create(label).inc_by(more as u64);
         let completion = completion.max(entry.counted.completion);
+        self.images.get_or_create(label).inc_by(entry.pictures.len() as u64);
+        self.image_tokens.get_or_create(label).inc_by(entry.usage.image as u64);
+        self.encode.get_or_create(label).inc_by(entry.encode_seconds);
         entry.first_token.iter().for_each(|t| seconds(&self.first_token, *t));
         let gaps = self.between_tokens.get_or_create(label);
         entry.gaps.iter().for_each(|gap| gaps.observe(gap.as_secs_f64()));

@@ -1,7 +1,7 @@
 //! What a model is, told by its files alone: lists say it of models that are not in memory, too.
 
 use super::live::LiveModel;
-use lamina::{ReasoningMarks, tokenizer_of, type_name};
+use lamina::{LoadOptions, ReasoningMarks, VisionSpec, tokenizer_of, type_name, vision_of};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -31,8 +31,34 @@ pub struct ModelFacts {
     pub infill: bool,
     /// It is made for vectors, and continues no texts.
     pub embeds: bool,
+    /// What sees for it; none where it takes text only.
+    pub vision: Option<VisionFacts>,
     /// SHA-256 of sizes, types and the configuration, in hexadecimal digits. Weights of gigabytes are not read for it.
     pub digest: String,
+}
+
+/// An encoder of pictures.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VisionFacts {
+    /// Blocks.
+    pub layers: usize,
+    /// Width of a row.
+    pub hidden: usize,
+    /// Width of a row behind the projector.
+    pub projected: usize,
+    /// Side of a patch in pixels.
+    pub patch: u32,
+}
+
+impl From<&VisionSpec> for VisionFacts {
+    fn from(spec: &VisionSpec) -> VisionFacts {
+        VisionFacts {
+            layers: spec.encoder.layers.len(),
+            hidden: spec.encoder.hidden,
+            projected: spec.projector.out,
+            patch: spec.pixels.patches.side,
+        }
+    }
 }
 
 impl ModelFacts {
@@ -40,8 +66,10 @@ impl ModelFacts {
     ///
     /// # Errors
     /// When there is none, or it is broken.
-    pub fn of_file(path: Option<&Path>) -> lamina::Result<ModelFacts> {
+    pub fn of_file(path: Option<&Path>, options: &LoadOptions) -> lamina::Result<ModelFacts> {
         let checkpoint = lamina::checkpoint(path)?;
+        // A model whose encoder cannot be used answers texts all the same.
+        let vision = vision_of(&checkpoint, options).ok().flatten();
         let tokenizer = tokenizer_of(&checkpoint)?;
         let config = checkpoint.config.tree();
         let size = |names: &[&str]| {
@@ -64,6 +92,7 @@ impl ModelFacts {
             vocab: size(&["vocab_size"]).max(vocab),
             template: template.map_or_else(String::new, |t| t.source.clone()),
             infill: tokenizer.is_some_and(|t| t.infill_marks().is_some()),
+            vision: vision.as_ref().map(VisionFacts::from),
             embeds: pooled || checkpoint.folder.join("1_Pooling/config.json").is_file(),
         })
     }
@@ -82,6 +111,7 @@ impl ModelFacts {
             vocab: info.vocab,
             template: live.template(),
             infill: live.model.tokenizer().is_some_and(|t| t.infill_marks().is_some()),
+            vision: live.model.vision().map(VisionFacts::from),
             embeds: !live.model.continues_texts(),
             digest: digest(&info.architecture, &info.type_name, &info.config, info.bytes),
         }
@@ -96,6 +126,7 @@ impl ModelFacts {
             ("tools", chats && self.template.contains("tools")),
             ("thinking", chats && ReasoningMarks::of_template(&self.template).is_some()),
             ("insert", chats && self.infill),
+            ("vision", chats && self.vision.is_some()),
         ];
         can.into_iter().filter(|(_, can)| *can).map(|(name, _)| name).collect()
     }
@@ -117,12 +148,26 @@ mod tests {
     use super::*;
     use lamina::{LoadOptions, Model};
 
+    fn file_facts(path: Option<&Path>) -> ModelFacts {
+        ModelFacts::of_file(path, &LoadOptions::default()).expect("facts")
+    }
+
+    #[test]
+    fn files_say_whether_a_model_sees() {
+        let Some(path) = lamina_fixtures::shared("golden-vision/qwen2-vl") else { return };
+        let model = Model::load(Some(&path), LoadOptions::default()).expect("a model");
+        let live = LiveModel::new(model, &crate::options::ModelSettings::default(), 1).expect("a model");
+        let facts = file_facts(Some(&path));
+        assert_eq!(facts, ModelFacts::of_live(&live));
+        assert!(facts.capabilities().contains(&"vision") && facts.vision.is_some_and(|v| v.patch > 0));
+    }
+
     /// A list says the same of a model whether it is in memory or not.
     #[test]
     fn files_say_what_models_in_memory_do() {
         let model = Model::load(None, LoadOptions::default()).expect("the packaged model");
         let live = LiveModel::new(model, &crate::options::ModelSettings::default(), 1).expect("a model");
-        let (file, live) = (ModelFacts::of_file(None).expect("facts"), ModelFacts::of_live(&live));
+        let (file, live) = (file_facts(None), ModelFacts::of_live(&live));
         assert_eq!(file, live);
         assert!(
             file.context > 0 && file.layers > 0 && file.hidden > 0 && file.digest.len() == 64,

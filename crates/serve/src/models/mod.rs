@@ -11,7 +11,7 @@ mod slot_texts;
 mod text_room;
 mod time;
 
-pub use facts::ModelFacts;
+pub use facts::{ModelFacts, VisionFacts};
 pub use lease::Lease;
 pub use live::LiveModel;
 pub use registry::Registry;

@@ -171,7 +171,7 @@ impl ModelSlot {
         if let Some((_, facts)) = kept.as_ref().filter(|(at, _)| *at == written) {
             return Ok(facts.clone());
         }
-        let facts = Arc::new(ModelFacts::of_file(path)?);
+        let facts = Arc::new(ModelFacts::of_file(path, &self.settings.load)?);
         *kept = Some((written, facts.clone()));
         Ok(facts)
     }

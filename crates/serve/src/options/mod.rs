@@ -7,8 +7,8 @@ mod setting;
 pub use setting::{KeepAlive, LogFormat, NamedPath, Network, Reasoning, Span};
 
 use lamina::{
-    AdapterPath, Goal, LoadOptions, OptionError, OptionSpec, Surface, hub::PullWatch, sample::SamplingParams,
-    settings,
+    AdapterPath, Goal, HostPattern, LoadOptions, OptionError, OptionSpec, Surface, UrlReader, hub::PullWatch,
+    sample::SamplingParams, settings,
 };
 use std::{
     ffi::{OsStr, OsString},
@@ -132,6 +132,13 @@ settings! {
             /// Computed beginnings are not shared between keys
             isolate_tenants: bool = false, "";
         }
+        "Pictures" {
+            /// Host from which pictures are read where a request names an address in the place of bytes: example.org, or
+            /// *.example.org for all below it. May be repeated [default: none]
+            allow_media_url: Vec<HostPattern> = vec![], "HOST";
+            /// Such addresses may begin with http://
+            allow_media_http: bool = false, "";
+        }
         "Other" {
             /// No web pages at / and /top
             no_page: bool = false, "";
@@ -164,6 +171,8 @@ settings! {
         models: Vec<ModelOrigin> = vec![],
         + /// What holds for every model that has no settings of its own.
         model: ModelSettings = ModelSettings::default(),
+        + /// What reads pictures at addresses; none: what the options above say.
+        url_reader: Option<UrlReader> = None,
         + /// What starts one of several replicas: a program and its arguments.
         replica_command: Vec<OsString> = vec![],
         + /// Sampling of requests that do not say.

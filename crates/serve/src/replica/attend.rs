@@ -135,6 +135,9 @@ impl AttendedRequest {
             model: entry.model.clone(),
             tokens: [entry.usage.prompt, entry.usage.cached, entry.usage.completion],
             queue: entry.queue.as_secs_f64(),
+            pictures: entry.pictures.iter().map(|size| [size.width, size.height]).collect(),
+            image_tokens: entry.usage.image,
+            encode_seconds: entry.encode_seconds,
             seconds: [entry.prefill.as_secs_f64(), entry.decode.as_secs_f64()],
             finish: entry.finish.map(str::to_owned),
         };

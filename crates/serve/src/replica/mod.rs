@@ -10,7 +10,8 @@ use crate::{
     models::Phase,
     models::Registry,
     options::ServeOptions,
-    server::{StartError, beside},
+    server::StartError,
+    threads::beside,
     ticket::{ReplicaHello, ReplicaPlace},
 };
 use std::{

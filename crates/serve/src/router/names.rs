@@ -6,6 +6,8 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 /// Bytes of a piece.
 pub const PIECE: usize = 128;
+/// Bytes of a part beyond which it holds a file.
+const LONG: usize = 4 << 10;
 
 /// The names of a request, in order: each stands for all text up to the end of its piece.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,6 +47,9 @@ impl RequestNames {
                 namer.add("system", text);
             }
         }
+        for field in ["images", "image_data"] {
+            body.get(field).into_iter().for_each(|files| namer.other(files));
+        }
         for field in ["messages", "input", "prompt", "content", "input_prefix", "query"] {
             if let Some(value) = body.get(field) {
                 namer.conversation(value);
@@ -74,6 +79,7 @@ impl TextNamer {
             Value::Array(messages) => messages.iter().for_each(|message| match message.get("role") {
                 Some(role) => {
                     self.add(role.as_str().unwrap_or("user"), message.get("content").unwrap_or(&Value::Null));
+                    message.get("images").into_iter().for_each(|images| self.other(images));
                     if let Some(calls) = message.get("tool_calls") {
                         self.add("calls", calls);
                     }
@@ -93,13 +99,22 @@ impl TextNamer {
             Value::Array(parts) => {
                 parts.iter().for_each(|part| match part.get("text").and_then(Value::as_str) {
                     Some(text) => self.bytes(text.as_bytes()),
-                    None => self.bytes(part.to_string().as_bytes()),
+                    None => self.other(part),
                 })
             }
             Value::Null => {}
             other => self.bytes(other.to_string().as_bytes()),
         }
         self.bytes(&[0]);
+    }
+
+    /// A part that is no text. One with a file in it stands for few tokens, however long it is.
+    fn other(&mut self, part: &Value) {
+        let text = part.to_string();
+        match text.len() > LONG {
+            true => self.bytes(&xxh3_128(text.as_bytes()).to_le_bytes()),
+            false => self.bytes(text.as_bytes()),
+        }
     }
 
     fn bytes(&mut self, mut text: &[u8]) {
@@ -147,6 +162,14 @@ mod tests {
         assert_ne!(names(json!({ "prompt": text, "model": "b" }))[0], one[0]);
         assert_ne!(names(json!({ "prompt": text, "lora": [] }))[0], one[0]);
         assert_ne!(RequestNames::of(json!({ "prompt": text }).to_string().as_bytes(), "b").names[0], one[0]);
+        let seen = |data: &str| {
+            let url = format!("data:;base64,{}", data.repeat(5000));
+            let part = json!({ "type": "image_url", "image_url": { "url": url } });
+            names(
+                json!({ "messages": [{ "role": "user", "content": [part, { "type": "text", "text": text }] }] }),
+            )
+        };
+        assert!(seen("a").len() < 5 && seen("a")[0] == seen("a")[0] && seen("a")[0] != seen("b")[0]);
         let late = names(json!({ "prompt": format!("{text}x{text}") }));
         assert_eq!(late[..2], one[..2]);
         assert!(names(json!([1])).is_empty() && RequestNames::of(b"{", "").names.is_empty());

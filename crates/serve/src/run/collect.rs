@@ -113,7 +113,7 @@ impl WholeChoice {
                 }
                 self.block(BlockKind::Call(call), 0..0, first);
             }
-            DeltaPart::End(end) => self.end = Some(end),
+            DeltaPart::End(end) => self.end = Some(*end),
         }
     }
 

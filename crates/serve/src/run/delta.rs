@@ -53,7 +53,7 @@ pub enum DeltaPart {
         json: String,
     },
     /// The answer has ended.
-    End(ChoiceEnd),
+    End(Box<ChoiceEnd>),
 }
 
 /// A token that was chosen.
@@ -76,6 +76,8 @@ pub struct ChoiceEnd {
     pub usage: TokenUsage,
     /// Where its time went.
     pub timings: Timings,
+    /// Seconds in which the pictures of its prompt were encoded, before all of that.
+    pub encode_seconds: f64,
 }
 
 /// Why an answer ended.
@@ -104,6 +106,8 @@ pub struct TokenUsage {
     pub prompt: usize,
     /// Of these, found in the cache.
     pub cached: usize,
+    /// Of these, in the places of pictures.
+    pub image: usize,
     /// Of the answer, the one that ended it too.
     pub completion: usize,
     /// Of these, reasoning.

@@ -50,6 +50,19 @@ impl FixedDraws {
     }
 }
 
+/// Work of the request that runs now, for another thread: it draws as here.
+pub fn carried<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let scope = SCOPE.try_with(|scope| DrawScope {
+        draws: scope.draws,
+        ids: AtomicU64::new(scope.ids.load(Ordering::Relaxed)),
+        begun: scope.begun,
+    });
+    move || match scope {
+        Ok(scope) => SCOPE.sync_scope(scope, work),
+        Err(_) => work(),
+    }
+}
+
 /// Sebastiano Vigna's SplitMix64.
 fn mixed(state: u64) -> u64 {
     let z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -93,6 +106,9 @@ mod tests {
         assert_eq!(one, two);
         assert!(one.0 != one.1 && one.2 != one.3 && one.2.is_some_and(|s| i64::try_from(s).is_ok()));
         assert!(draws.within(async { arrival().elapsed() }).await >= Duration::from_secs(5));
+        let elsewhere =
+            draws.within(async { std::thread::spawn(carried(|| (seed(0), asked_at()))).join() }).await;
+        assert_eq!(elsewhere.ok(), Some((one.2, one.4)));
         assert!(seed(0).is_none() && ids::fresh("a") != ids::fresh("a"));
     }
 }

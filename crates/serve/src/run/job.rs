@@ -1,6 +1,6 @@
 //! What a request asks for, in nobody's dialect, and what is refused before it is queued.
 
-use super::{form::WantedForm, split::Split};
+use super::{form::WantedForm, prompt::JobPrompt, split::Split};
 use crate::{
     error::{ApiError, Cause},
     models::Lease,
@@ -22,8 +22,8 @@ const MOST_LOGPROBS: u32 = 1000;
 pub struct AnswerJob {
     /// The model.
     pub lease: Lease,
-    /// Prompts, as tokens.
-    pub prompts: Vec<Vec<u32>>,
+    /// Prompts.
+    pub prompts: Vec<JobPrompt>,
     /// How to answer each.
     pub wishes: Wishes,
     /// How the text of answers is split.
@@ -72,6 +72,11 @@ impl AnswerJob {
         self.prompts.len().saturating_mul(self.wishes.generate.n)
     }
 
+    /// Whether a prompt has pictures.
+    pub fn sees(&self) -> bool {
+        self.prompts.iter().any(|prompt| !prompt.pictures.is_empty())
+    }
+
     /// Compiles what the answers must be: the form that was asked for, calls of the tools, reasoning within its budget.
     /// Returns the fields that are enforced in part only.
     ///
@@ -103,7 +108,10 @@ impl AnswerJob {
 
     /// Refuses what is beyond the limits of the server. Those of the model and of its parameters are the engine's, which
     /// checks them when the job is handed over.
-    pub(super) fn check(&self) -> Result<(), ApiError> {
+    ///
+    /// # Errors
+    /// What is beyond.
+    pub fn check(&self) -> Result<(), ApiError> {
         let (info, options) = (self.lease.live.model.info(), &self.wishes.generate);
         if self.prompts.is_empty() {
             return Err(ApiError::at("prompt", "prompt is an empty list: give at least one prompt"));
@@ -122,20 +130,26 @@ impl AnswerJob {
         }
         self.check_stops()?;
         self.check_sampling(info.vocab)?;
+        self.prompts.iter().try_for_each(|prompt| self.check_room(prompt, info.context))
+    }
+
+    /// Refuses a prompt that leaves no room for an answer; one with pictures before these are encoded.
+    fn check_room(&self, prompt: &JobPrompt, context: usize) -> Result<(), ApiError> {
+        let options = &self.wishes.generate;
         // The last token of a context can be computed, but nothing can follow it.
-        let full = |prompt: &&Vec<u32>| prompt.len() == info.context;
         let answers = options.max_tokens != Some(0) && options.context_shift.is_none();
-        match self.prompts.iter().find(full).filter(|_| answers) {
-            Some(prompt) => {
-                let (prompt, context) = (prompt.len(), info.context);
-                let text = format!(
-                    "the prompt has {prompt} tokens, but the context has room for {}: shorten it",
-                    context - 1
-                );
-                Err(ApiError::new(Cause::TooLong { prompt, context }, text).of("prompt"))
-            }
-            None => Ok(()),
+        let tokens = prompt.tokens.len();
+        let beyond = tokens > context && !prompt.pictures.is_empty();
+        let full = answers && tokens == context;
+        if !(beyond || full) {
+            return Ok(());
         }
+        let room = if answers { context - 1 } else { context };
+        let pictures = prompt.told();
+        let text = format!(
+            "the prompt has {tokens} tokens{pictures}, but the context has room for {room}: shorten it"
+        );
+        Err(ApiError::new(Cause::TooLong { prompt: tokens, context }, text).of("prompt"))
     }
 
     fn check_stops(&self) -> Result<(), ApiError> {

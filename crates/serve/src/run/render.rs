@@ -13,6 +13,8 @@ use serde_json::Value;
 pub struct Started {
     /// Tokens of each prompt.
     pub prompt_tokens: Vec<usize>,
+    /// Of all of these, those in the places of pictures.
+    pub image_tokens: usize,
     /// Answers in all.
     pub choices: usize,
     /// Name that serves it.

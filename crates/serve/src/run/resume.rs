@@ -1,6 +1,6 @@
 //! Prompts sent to the engine: as they are, or behind what another engine told of their answers.
 
-use super::{attempt::ToldEvent, draws, job::Wishes};
+use super::{attempt::ToldEvent, draws, job::Wishes, prompt::JobPrompt};
 use crate::error::ApiError;
 use lamina::{
     AnswerState, EngineError, Event, GenerateOptions, Handle, Model, Timings, sample::SamplerState,
@@ -25,37 +25,42 @@ struct ToldAnswer {
     ended: bool,
 }
 
-/// Sends all prompts, each with the answers that have not ended. Dropping the handles cancels: a request is queued as a
-/// whole or not at all.
+/// Sends all prompts, each with the answers that have not ended, and tells the seconds in which pictures were encoded. Dropping
+/// the handles cancels: a request is queued as a whole or not at all.
 ///
 /// # Errors
 /// What the engine refuses.
 pub(super) fn send(
     model: &Model,
-    prompts: Vec<Vec<u32>>,
+    prompts: Vec<JobPrompt>,
     wishes: &Wishes,
     told: &[ToldEvent],
-) -> Result<Vec<SentPrompt>, ApiError> {
+) -> Result<(Vec<SentPrompt>, f64), ApiError> {
     let n = wishes.generate.n;
-    let mut sent = vec![];
+    let (mut sent, mut encode_seconds) = (vec![], 0.0);
+    let mut submit = |tokens: &[u32], options: &GenerateOptions| {
+        let (handle, used) = model.submit_seeing(tokens.to_vec(), options)?;
+        encode_seconds += used.encode_seconds;
+        Ok::<_, ApiError>(Some(handle))
+    };
     for (place, prompt) in prompts.into_iter().enumerate() {
-        let mut options = wishes.generate.clone();
+        let mut options = GenerateOptions { images: prompt.images(), ..wishes.generate.clone() };
         let fixed = draws::seed(place).and_then(|seed| i64::try_from(seed).ok());
         options.sampling.draw.seed = options.sampling.draw.seed.or(fixed);
         let answers = answers_of(place * n, n, told);
         if answers.iter().all(|a| a.tokens.is_empty() && !a.ended) {
-            let handle = Some(model.submit(prompt, &options)?);
+            let handle = submit(&prompt.tokens, &options)?;
             sent.push(SentPrompt { handle, first: place * n, answered: 0, again: None });
             continue;
         }
         for (index, answer) in answers.into_iter().enumerate().filter(|(_, answer)| !answer.ended) {
             let (options, again) = behind(&options, index, &answer.tokens);
             let answered = answer.tokens.len().saturating_sub(1);
-            let handle = Some(model.submit(prompt.clone(), &options)?);
+            let handle = submit(&prompt.tokens, &options)?;
             sent.push(SentPrompt { handle, first: place * n + index, answered, again });
         }
     }
-    Ok(sent)
+    Ok((sent, encode_seconds))
 }
 
 /// What was told of the `n` answers from `first` on.

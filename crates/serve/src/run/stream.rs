@@ -5,6 +5,7 @@ use super::{
     delta::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage},
     draws,
     job::{AnswerJob, Wishes},
+    prompt::JobPrompt,
     render::Started,
     resume::{self, SentPrompt},
     slot_turn::SlotTurn,
@@ -37,6 +38,10 @@ pub struct Run {
     /// Pieces at the front of those that are ready which an engine before this one told.
     told: usize,
     usage: TokenUsage,
+    /// Tokens of each prompt in the places of pictures.
+    image_tokens: Vec<usize>,
+    /// Seconds in which pictures were encoded.
+    encode_seconds: f64,
     wishes: Wishes,
     started: Started,
     /// What ended it early.
@@ -106,18 +111,30 @@ impl Run {
         job.check()?;
         let model = job.lease.model(job.wishes.lora.as_deref())?;
         job.wishes.generate.terms.backlog = BACKLOG * job.wishes.generate.n;
-        let prompt_tokens: Vec<usize> = job.prompts.iter().map(Vec::len).collect();
+        let prompt_tokens: Vec<usize> = job.prompts.iter().map(|p| p.tokens.len()).collect();
+        let image_tokens: Vec<usize> = job.prompts.iter().map(JobPrompt::image_tokens).collect();
         let choices = job.choices();
         let (told, telling) = Telling::begin(attempt);
-        let sent = resume::send(&model, job.prompts, &job.wishes, &told)?;
+        let (sent, encode_seconds) = resume::send(&model, job.prompts, &job.wishes, &told)?;
         let mut run = Run {
             sent,
             choices: (0..choices).map(|choice| OpenChoice::new(&job.split, draws::seed(choice))).collect(),
             ready: VecDeque::new(),
             telling,
             told: 0,
-            usage: TokenUsage { prompt: prompt_tokens.iter().sum(), ..TokenUsage::default() },
-            started: Started { prompt_tokens, choices, model: job.lease.name().to_owned() },
+            usage: TokenUsage {
+                prompt: prompt_tokens.iter().sum(),
+                image: image_tokens.iter().sum(),
+                ..TokenUsage::default()
+            },
+            started: Started {
+                prompt_tokens,
+                image_tokens: image_tokens.iter().sum(),
+                choices,
+                model: job.lease.name().to_owned(),
+            },
+            image_tokens,
+            encode_seconds,
             wishes: job.wishes,
             failure: None,
             over: false,
@@ -151,6 +168,11 @@ impl Run {
     pub fn next_told(&mut self) -> Option<AnswerDelta> {
         self.told = self.told.checked_sub(1)?;
         self.ready.pop_front()
+    }
+
+    /// Seconds in which pictures were encoded.
+    pub fn encode_seconds(&self) -> f64 {
+        self.encode_seconds
     }
 
     /// Tokens so far; all of them when it has ended.
@@ -286,6 +308,7 @@ impl Run {
             cached: timings.cached_tokens,
             completion: timings.tokens + usize::from(ended_by_token),
             reasoning: self.choices[choice].reasoning,
+            image: self.image_tokens.get(choice / self.wishes.generate.n).copied().unwrap_or(0),
         };
         self.usage.completion += usage.completion;
         self.usage.reasoning += usage.reasoning;
@@ -293,7 +316,8 @@ impl Run {
             self.usage.cached += usage.cached;
         }
         let tokens = std::mem::take(&mut self.choices[choice].held);
-        let part = DeltaPart::End(ChoiceEnd { why, usage, timings });
+        let end = ChoiceEnd { why, usage, timings, encode_seconds: self.encode_seconds };
+        let part = DeltaPart::End(Box::new(end));
         self.ready.push_back(AnswerDelta { choice, part, tokens });
     }
 

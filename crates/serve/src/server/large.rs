@@ -1,8 +1,10 @@
 //! Requests with large bodies, on a thread of their own: parsing, checking and tokenizing megabytes must not keep the
 //! thread of HTTP from others, nor the pool that their short prompts need.
 
-use super::threads;
-use crate::call::{SMALL_BODY, in_turn};
+use crate::{
+    call::{SMALL_BODY, in_turn},
+    threads,
+};
 use http_body::Body;
 use std::{
     future::Future,

@@ -8,12 +8,9 @@ mod logged;
 mod open;
 mod pace;
 mod signals;
-mod threads;
 mod tls;
 mod upload;
 mod worker;
-
-pub use threads::beside;
 
 use crate::{
     api,
@@ -22,6 +19,7 @@ use crate::{
     guard::{Access, KeyRing},
     models::{Phase, Registry},
     options::ServeOptions,
+    threads,
 };
 use connection::Connections;
 use front::Front;

@@ -74,6 +74,15 @@ pub struct AnswerSummary {
     pub tokens: [usize; 3],
     /// Seconds until the first step of the first answer.
     pub queue: f64,
+    /// Widths and heights of its pictures.
+    #[serde(default)]
+    pub pictures: Vec<[u32; 2]>,
+    /// Tokens in the places of pictures.
+    #[serde(default)]
+    pub image_tokens: usize,
+    /// Seconds in which pictures were encoded.
+    #[serde(default)]
+    pub encode_seconds: f64,
     /// Seconds of the prompt and of the answer.
     pub seconds: [f64; 2],
     /// Why the first answer ended.

@@ -9,6 +9,7 @@ mod live;
 mod names;
 mod native;
 mod openai;
+mod pictures;
 mod quiet;
 mod rank;
 mod responses;

@@ -122,7 +122,7 @@ fn refusals_name_the_field() {
         (json!({ "messages": [] }), "messages"),
         (
             json!({ "messages": [{ "role": "user", "content": [{ "type": "image_url" }] }] }),
-            "messages[0].content[0]",
+            "messages[0].content[0].image_url",
         ),
         (json!({ "response_format": { "type": "yaml" } }), "response_format.type"),
         (json!({ "json_schema": { "uniqueItems": true } }), "json_schema"),

@@ -1,7 +1,20 @@
 //! Anthropic's conversations in OpenAI's shape, which templates read.
 
-use crate::{body::kind, error::ApiError};
+use crate::{
+    body::{kind, typed},
+    error::ApiError,
+    media::{in_base64, joined, picture_part},
+};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+/// Where the file of a picture is. What it says of its type is not looked at: its bytes tell.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum PictureSource {
+    Base64 { data: String },
+    Url { url: String },
+}
 
 /// The messages of a conversation with its system prompt before them.
 ///
@@ -45,12 +58,12 @@ fn user(content: Value, path: &str, turns: &mut Vec<Value>) -> Result<(), ApiErr
     let mut answered = false;
     for (at, mut block) in blocks(content, path)? {
         match block["type"].as_str() {
-            Some("text") => said.push(text(&block, &at)?),
+            Some("text" | "image") => said.push(part(block, &at)?),
             Some("tool_result") => {
                 let id = block["tool_use_id"].as_str().ok_or_else(|| missing(&at, "tool_use_id"))?.to_owned();
                 let result = match block["content"].take() {
-                    Value::Null => String::new(),
-                    result => texts(result, &format!("{at}.content"))?,
+                    Value::Null => "".into(),
+                    result => seen(result, &format!("{at}.content"))?,
                 };
                 turns.push(json!({"role": "tool", "tool_call_id": id, "content": result}));
                 answered = true;
@@ -59,7 +72,7 @@ fn user(content: Value, path: &str, turns: &mut Vec<Value>) -> Result<(), ApiErr
         }
     }
     if !said.is_empty() || !answered {
-        turns.push(json!({"role": "user", "content": said.join("\n")}));
+        turns.push(json!({"role": "user", "content": joined(said)}));
     }
     Ok(())
 }
@@ -127,6 +140,27 @@ fn texts(content: Value, path: &str) -> Result<String, ApiError> {
     Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
 
+/// What blocks of text and pictures say.
+fn seen(content: Value, path: &str) -> Result<Value, ApiError> {
+    let parts = blocks(content, path)?.into_iter().map(|(at, block)| match block["type"].as_str() {
+        Some("text" | "image") => part(block, &at),
+        _ => Err(no_text(&block, &at)),
+    });
+    parts.collect::<Result<Vec<_>, _>>().map(joined)
+}
+
+/// A block of text or a picture as a part.
+fn part(mut block: Value, at: &str) -> Result<Value, ApiError> {
+    if block["type"] == "text" {
+        return Ok(json!({"type": "text", "text": text(&block, at)?}));
+    }
+    let url = match typed(block["source"].take(), &format!("{at}.source"))? {
+        PictureSource::Base64 { data } => in_base64(&data),
+        PictureSource::Url { url } => url,
+    };
+    Ok(picture_part(at, url))
+}
+
 fn text(block: &Value, at: &str) -> Result<String, ApiError> {
     block["text"].as_str().map(str::to_owned).ok_or_else(|| missing(at, "text"))
 }
@@ -143,7 +177,10 @@ fn wrong(at: &str, value: &Value, want: &str) -> ApiError {
 fn no_text(block: &Value, at: &str) -> ApiError {
     const KNOWN: [&str; 5] = ["image", "document", "search_result", "server_tool_use", "container_upload"];
     let kind = block["type"].as_str().filter(|k| KNOWN.contains(k)).unwrap_or("a block of another type");
-    ApiError::at(at, format!("{at} is {kind}, but this model takes text and the caller's own tools"))
+    let text = format!(
+        "{at} is {kind}, but text and the caller's own tools are taken, and pictures of users and tools"
+    );
+    ApiError::at(at, text)
 }
 
 /// Anthropic's tools in OpenAI's shape.
@@ -208,6 +245,27 @@ mod tests {
     }
 
     #[test]
+    fn pictures_stay_where_they_stand() {
+        let image = |data: &str| json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}});
+        let linked = json!({"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}});
+        let said = json!({"type": "text", "text": "these"});
+        let answer = json!({"type": "tool_result", "tool_use_id": "t", "content": [said, image("b")]});
+        let message = json!({"role": "user", "content": [said, image("a"), answer, linked]});
+        let part = |at: &str, url: &str| picture_part(at, url.to_owned());
+        assert_eq!(
+            json!(conversation(None, vec![message]).unwrap()),
+            json!([
+                {"role": "tool", "tool_call_id": "t", "content":
+                    [said, part("messages[0].content[2].content[1]", "data:;base64,b")]},
+                {"role": "user", "content": [
+                    said,
+                    part("messages[0].content[1]", "data:;base64,a"),
+                    part("messages[0].content[3]", "https://example.org/a.png")]},
+            ])
+        );
+    }
+
+    #[test]
     fn what_is_wrong_is_named_by_its_place() {
         for (message, param) in [
             (json!(1), "messages[0]"),
@@ -216,7 +274,16 @@ mod tests {
             (json!({"role": "user", "content": 1}), "messages[0].content"),
             (json!({"role": "user", "content": [1]}), "messages[0].content[0]"),
             (json!({"role": "user", "content": [{"type": "text"}]}), "messages[0].content[0].text"),
-            (json!({"role": "user", "content": [{"type": "image", "source": {}}]}), "messages[0].content[0]"),
+            (json!({"role": "user", "content": [{"type": "image"}]}), "messages[0].content[0].source"),
+            (
+                json!({"role": "user", "content": [{"type": "image", "source": {"type": "file"}}]}),
+                "messages[0].content[0].source.type",
+            ),
+            (
+                json!({"role": "user", "content": [{"type": "image", "source": {"type": "base64"}}]}),
+                "messages[0].content[0].source",
+            ),
+            (json!({"role": "user", "content": [{"type": "document"}]}), "messages[0].content[0]"),
             (
                 json!({"role": "user", "content": [{"type": "tool_result"}]}),
                 "messages[0].content[0].tool_use_id",

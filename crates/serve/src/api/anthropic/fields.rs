@@ -5,7 +5,7 @@ use crate::body::{FieldSpec, FieldTable, harmless, refused, taken};
 /// What both bodies have.
 const CONVERSATION: &[FieldSpec] = &[
     taken("model", "name of the model or of an adapter"),
-    taken("messages", "the conversation"),
+    taken("messages", "the conversation: blocks of text, pictures, calls and their results"),
     taken("system", "what the model is told before the conversation: a text or text blocks"),
     taken("tools", "functions that the model may call"),
     taken("tool_choice", "whether it calls them"),

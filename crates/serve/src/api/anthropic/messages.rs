@@ -37,7 +37,7 @@ pub async fn messages(call: HttpCall) -> Result<Response, ApiError> {
     call.finish(body);
     let prompt = call.chat(&lease, turn).await?;
     let renderer = MessageRenderer::new(lease.name(), &call.id);
-    let job = AnswerJob { lease, prompts: vec![prompt.tokens], wishes, split: prompt.split };
+    let job = AnswerJob { lease, prompts: vec![prompt.prompt], wishes, split: prompt.split };
     call.answer(job, stream, renderer).await
 }
 
@@ -49,7 +49,7 @@ pub async fn count_tokens(call: HttpCall) -> Result<Response, ApiError> {
     let turn = turn(&call, &mut body)?;
     call.finish(body);
     let prompt = call.chat(&lease, turn).await?;
-    Ok(json_response(&json!({"input_tokens": prompt.tokens.len()})))
+    Ok(json_response(&json!({"input_tokens": prompt.prompt.tokens.len()})))
 }
 
 /// The conversation, and what the model may do in it.

@@ -5,14 +5,17 @@ use super::{
     steer::{known_seed, logit_bias, samplers},
 };
 use crate::{
-    body::{Body, FieldSpec, FieldTable, refused, taken},
-    call::HttpCall,
+    body::{Body, FieldSpec, FieldTable, taken},
+    call::{HttpCall, MEDIA_MARKER, sent_files},
     error::ApiError,
+    media::SentPicture,
     models::Lease,
-    run::{AnswerJob, Split, Wishes},
+    run::{AnswerJob, JobPrompt, Split, Wishes},
 };
 use axum::response::Response;
 use lamina::sample::Value as SampleValue;
+use serde::Deserialize;
+use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// Fields of everything that is answered here.
@@ -35,8 +38,14 @@ pub const COMPLETION: FieldTable = FieldTable {
     name: "POST /completion",
     sampling: true,
     fields: &[
-        taken("prompt", "a text, token ids, both mixed, or a list of these"),
-        refused("image_data", "this model takes no pictures"),
+        taken(
+            "prompt",
+            "a text, token ids, both mixed, {prompt_string, multimodal_data}, or a list of these",
+        ),
+        taken(
+            "image_data",
+            "pictures of a prompt that is a text: [{data, id}], which stands where the text has [img-id]",
+        ),
     ],
     also: &[ANSWER],
 };
@@ -46,10 +55,54 @@ pub async fn completion(call: HttpCall) -> Result<Response, ApiError> {
     let mut body = call.body(&COMPLETION).await?;
     let lease = call.model(&mut body).await?;
     let prompt = body.value("prompt").ok_or_else(|| ApiError::at("prompt", "prompt is missing"))?;
+    let images: Vec<ImageData> = body.take("image_data")?.unwrap_or_default();
     let asked = Asked::read(&call, &mut body, &lease)?;
     call.finish(body);
-    let prompts = call.prompts(&lease, prompt, "prompt").await?;
+    let prompts = match (images.is_empty(), prompt) {
+        (true, prompt) => call.seen_prompts(&lease, prompt, "prompt").await?,
+        (false, Value::String(text)) => {
+            let (text, sent) = placed(&text, images);
+            vec![call.seen_text(&lease, text, sent, "prompt").await?]
+        }
+        _ => return Err(ApiError::at("image_data", "image_data needs a prompt that is a text")),
+    };
     answer(&call, lease, prompts, asked).await
+}
+
+/// A picture that a prompt names by its id.
+#[derive(Deserialize)]
+struct ImageData {
+    /// The file in base64.
+    data: String,
+    /// Its number.
+    id: u64,
+}
+
+/// The text with markers in the place of `[img-id]`, and the pictures in their order: those that it does not name come first.
+fn placed(text: &str, images: Vec<ImageData>) -> (String, Vec<SentPicture>) {
+    let (ids, files): (Vec<u64>, Vec<String>) =
+        images.into_iter().map(|image| (image.id, image.data)).unzip();
+    let files = sent_files(files, "image_data");
+    let (mut out, mut named, mut rest) = (String::new(), vec![], text);
+    while let Some((before, behind)) = rest.split_once("[img-") {
+        let mark = behind.split_once(']').and_then(|(id, behind)| Some((id.parse::<u64>().ok()?, behind)));
+        let found = mark.and_then(|(id, behind)| Some((ids.iter().position(|known| *known == id)?, behind)));
+        out += before;
+        rest = match found {
+            Some((at, behind)) => {
+                out += MEDIA_MARKER;
+                named.push(at);
+                behind
+            }
+            None => {
+                out += "[img-";
+                behind
+            }
+        };
+    }
+    let unnamed = (0..files.len()).filter(|at| !named.contains(at));
+    let order: Vec<usize> = unnamed.chain(named.iter().copied()).collect();
+    (out + rest, order.into_iter().map(|at| files[at].clone()).collect())
 }
 
 /// What is asked for beside the prompt.
@@ -119,12 +172,37 @@ fn not_built(body: &mut Body) -> Result<(), ApiError> {
 pub async fn answer(
     call: &HttpCall,
     lease: Lease,
-    prompts: Vec<Vec<u32>>,
+    prompts: Vec<JobPrompt>,
     asked: Asked,
 ) -> Result<Response, ApiError> {
     let Asked { stream, wishes, told } = asked;
     let tokenizer = lease.live.model.tokenizer().cloned();
-    let renderer = NativeRenderer::new(lease.name(), tokenizer, &prompts, &wishes, told, stream);
+    let tokens: Vec<Vec<u32>> = prompts.iter().map(|prompt| prompt.tokens.clone()).collect();
+    let renderer = NativeRenderer::new(lease.name(), tokenizer, &tokens, &wishes, told, stream);
     let job = AnswerJob { lease, prompts, wishes, split: Split::Plain };
     call.answer(job, stream, renderer).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_stand_where_the_text_names_them() {
+        let images = || (1..4).map(|id| ImageData { data: format!("d{id}"), id: 10 * id }).collect();
+        let places = |text: &str| {
+            let (text, sent) = placed(text, images());
+            (text, sent.into_iter().map(|sent| sent.at).collect::<Vec<_>>().join(" "))
+        };
+        let at = |places: &[usize]| {
+            places.iter().map(|i| format!("image_data[{i}]")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            places("a [img-30] b [img-10][img-20]"),
+            ("a <__media__> b <__media__><__media__>".into(), at(&[2, 0, 1]))
+        );
+        assert_eq!(places("[img-7] [img-x] [img-20"), ("[img-7] [img-x] [img-20".into(), at(&[0, 1, 2])));
+        assert_eq!(places("[img-[img-20]"), ("[img-<__media__>".into(), at(&[0, 2, 1])));
+        assert_eq!(places("[img-20][img-20]").1, at(&[0, 2, 1, 1]));
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::settings;
 use crate::{
-    api::shared::{logprob, piece, timings},
+    api::shared::{logprob, piece, times, timings},
     dialect::Dialect,
     error::ApiError,
     run::{
@@ -114,7 +114,7 @@ impl NativeRenderer {
             "truncated": end.why == Ended::Context,
             "stop_type": kind,
             "stopping_word": word,
-            "timings": timings(&end.timings),
+            "timings": timings(end),
         });
         object(value)
     }
@@ -143,7 +143,7 @@ impl NativeRenderer {
         let (tokens, _, since) = self.grown[choice];
         let prompt_tokens = self.prompts[choice / self.n].len();
         let decode_seconds = since.map_or(0.0, |s| s.elapsed().as_secs_f64());
-        timings(&Timings { prompt_tokens, tokens, decode_seconds, ..Timings::default() })
+        times(&Timings { prompt_tokens, tokens, decode_seconds, ..Timings::default() })
     }
 }
 

@@ -33,5 +33,5 @@ pub async fn infill(call: HttpCall) -> Result<Response, ApiError> {
     let asked = Asked::read(&call, &mut body, &lease)?;
     call.finish(body);
     let tokens = call.infill(&lease, GapText { before: before + &begun, behind, files }).await?;
-    answer(&call, lease, vec![tokens], asked).await
+    answer(&call, lease, vec![tokens.into()], asked).await
 }

@@ -28,6 +28,7 @@ pub use completion_render::{NativeRenderer, Told};
 #[cfg(test)]
 pub const TABLES: &[&crate::body::FieldTable] = &[
     &completion::COMPLETION,
+    &crate::call::SEEN_PROMPT,
     &infill::INFILL,
     &text::TOKENIZE,
     &text::DETOKENIZE,

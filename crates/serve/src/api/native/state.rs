@@ -31,7 +31,7 @@ pub async fn props(call: HttpCall) -> Result<Response, ApiError> {
         "chat_template": live.as_ref().map(|l| l.template()),
         "bos_token": text(ids.and_then(|i| i.bos)),
         "eos_token": text(ids.and_then(|i| i.eos)),
-        "modalities": { "vision": false, "audio": false },
+        "modalities": { "vision": live.as_ref().is_some_and(|l| l.model.vision().is_some()), "audio": false },
         "build_info": format!("lamina {}", env!("CARGO_PKG_VERSION")),
         "is_sleeping": live.is_none(),
         "state": slot.phase().name(),

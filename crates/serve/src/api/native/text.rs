@@ -61,7 +61,7 @@ pub async fn tokenize(call: HttpCall) -> Result<Response, ApiError> {
     let pieces = body.take("with_pieces")?.unwrap_or(false);
     let texts = body.take("return_token_strs")?.unwrap_or(false);
     let ids = match body.has("messages") {
-        true => call.chat(&lease, turn(&mut body)?).await?.tokens,
+        true => call.chat(&lease, turn(&mut body)?).await?.prompt.tokens,
         false => plain(&call, &mut body, &lease).await?,
     };
     call.finish(body);

@@ -127,7 +127,7 @@ impl Render for AnswerRenderer {
             DeltaPart::ToolArguments { json, .. } => {
                 self.call.iter_mut().for_each(|call| call.arguments.push_str(json));
             }
-            DeltaPart::End(end) => self.end = Some(end.clone()),
+            DeltaPart::End(end) => self.end = Some((**end).clone()),
             DeltaPart::Prompt { .. } | DeltaPart::Progress { .. } => {}
         }
     }

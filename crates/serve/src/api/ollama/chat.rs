@@ -3,7 +3,7 @@
 use super::{
     answer_render::{AnswerForm, AnswerRenderer},
     fields::CHAT,
-    request::{keep_alive, refuse_images, thinking, unloads, wishes},
+    request::{keep_alive, thinking, unloads, wishes, with_images},
     words::ReplyHead,
 };
 use crate::{
@@ -40,7 +40,7 @@ pub async fn chat(call: HttpCall) -> Result<Response, ApiError> {
     let tokenizer = wishes.generate.sampling.logprobs.count.and(lease.live.model.tokenizer().cloned());
     let turn = ChatTurn { messages, tools, reasoning, variables, path: "messages", ..ChatTurn::default() };
     let prompt = call.chat(&lease, turn).await?;
-    let job = AnswerJob { lease, prompts: vec![prompt.tokens], wishes, split: prompt.split };
+    let job = AnswerJob { lease, prompts: vec![prompt.prompt], wishes, split: prompt.split };
     call.answer(job, stream, AnswerRenderer::new(AnswerForm::Chat, head, tokenizer)).await
 }
 
@@ -50,7 +50,12 @@ fn turn((i, mut message): (usize, Value)) -> Result<Value, ApiError> {
     let Value::Object(map) = &mut message else {
         return Err(ApiError::at(&path, format!("{path} must be an object")));
     };
-    refuse_images(map.shift_remove("images"), &format!("{path}.images"))?;
+    let images = map.shift_remove("images");
+    let said = map.get_mut("content").map(Value::take).unwrap_or_default();
+    let said = with_images(said, images, &format!("{path}.images"))?;
+    if !said.is_null() {
+        map.insert("content".to_owned(), said);
+    }
     if let Some(thinking) = map.shift_remove("thinking") {
         map.insert("reasoning_content".to_owned(), thinking);
     }
@@ -75,6 +80,7 @@ fn complete(call: &mut Value, message: usize, n: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::media::picture_part;
 
     #[test]
     fn messages_change_their_shape() {
@@ -87,7 +93,10 @@ mod tests {
         assert!(shaped.get("images").is_none() && shaped.get("thinking").is_none());
         let answer = turn((4, json!({"role": "tool", "content": "blue", "tool_name": "look"}))).unwrap();
         assert_eq!(answer, json!({"role": "tool", "content": "blue", "name": "look"}));
-        let error = turn((0, json!({"role": "user", "content": "", "images": ["AAAA"]}))).unwrap_err();
-        assert_eq!(error.param.as_deref(), Some("messages[0].images"));
+        let seen = turn((0, json!({"role": "user", "content": "what?", "images": ["AAAA"]}))).unwrap();
+        let picture = picture_part("messages[0].images[0]", "data:;base64,AAAA".to_owned());
+        assert_eq!(seen["content"], json!([picture, {"type": "text", "text": "what?"}]));
+        let error = turn((0, json!({"role": "user", "content": "", "images": [7]}))).unwrap_err();
+        assert_eq!(error.param.as_deref(), Some("messages[0].images[0]"));
     }
 }

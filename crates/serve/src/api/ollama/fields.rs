@@ -14,7 +14,7 @@ const TOP: FieldSpec = taken("top_logprobs", "from 0 to 20: so many of the most 
 const TRUNCATE: FieldSpec = taken("truncate", "false: a prompt that is too long is refused");
 const SHIFT: FieldSpec = harmless("shift", "--context-shift sets it for all when the server starts");
 const DEBUG: FieldSpec = refused("_debug_render_only", "use /apply-template");
-const IMAGES: FieldSpec = taken("images", "an empty list: this model takes text");
+const IMAGES: FieldSpec = taken("images", "pictures before the prompt: files in base64");
 const PICTURE: &str = "answers are text";
 
 /// POST /api/generate.
@@ -56,7 +56,10 @@ pub const CHAT: FieldTable = FieldTable {
     sampling: false,
     fields: &[
         MODEL,
-        taken("messages", "the conversation; none: the model is loaded"),
+        taken(
+            "messages",
+            "the conversation, with pictures as images of a message; none: the model is loaded",
+        ),
         taken("tools", "functions that the model may call"),
         OPTIONS,
         KEEP_ALIVE,

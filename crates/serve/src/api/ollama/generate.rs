@@ -3,7 +3,7 @@
 use super::{
     answer_render::{AnswerForm, AnswerRenderer},
     fields::GENERATE,
-    request::{keep_alive, refuse_images, thinking, unloads, wishes},
+    request::{images_of, keep_alive, thinking, unloads, wishes, with_images},
     words::ReplyHead,
 };
 use crate::{
@@ -30,13 +30,12 @@ pub async fn generate(call: HttpCall) -> Result<Response, ApiError> {
         call.finish(body);
         return Ok(json_response(&Value::Object(object)));
     }
-    refuse_images(body.value("images"), "images")?;
     let stream = body.take("stream")?.unwrap_or(true);
     let wishes = wishes(&call, &mut body, &lease)?;
     let tokenizer = wishes.generate.sampling.logprobs.count.and(lease.live.model.tokenizer().cloned());
     let prompt = tokens(&call, &lease, &mut body, prompt).await?;
     call.finish(body);
-    let job = AnswerJob { lease, prompts: vec![prompt.tokens], wishes, split: prompt.split };
+    let job = AnswerJob { lease, prompts: vec![prompt.prompt], wishes, split: prompt.split };
     call.answer(job, stream, AnswerRenderer::new(AnswerForm::Generate, head, tokenizer)).await
 }
 
@@ -48,26 +47,34 @@ async fn tokens(
     prompt: String,
 ) -> Result<PromptTokens, ApiError> {
     let raw = body.take("raw")?.unwrap_or(false);
+    let images = body.value("images").filter(|images| images.as_array().is_none_or(|list| !list.is_empty()));
     let (reasoning, variables) = thinking(body)?;
     let system: Option<String> = body.take::<String>("system")?.filter(|s| !s.is_empty());
     if let Some(behind) = body.take::<String>("suffix")?.filter(|s| !s.is_empty()) {
         if system.is_some() {
             return Err(ApiError::at("system", "system has no place in a text with a suffix"));
         }
+        if images.is_some() {
+            return Err(ApiError::at("images", "images have no place in a text with a suffix"));
+        }
         let gap = GapText { before: prompt, behind, ..GapText::default() };
         let tokens = call.infill(lease, gap).await.map_err(|e| e.of("suffix"))?;
-        return Ok(PromptTokens { tokens, split: Split::Plain });
+        return Ok(PromptTokens { prompt: tokens.into(), split: Split::Plain });
     }
     if raw && system.is_some() {
         return Err(ApiError::at("system", "system has no place in a raw prompt: write it there"));
     }
     if raw || lease.live.template().is_empty() {
         let text = system.map_or_else(|| prompt.clone(), |s| format!("{s}\n\n{prompt}"));
-        let special = Special { add: true, parse: raw };
-        let tokens = call.text(lease, text, special).await?;
-        return Ok(PromptTokens { tokens, split: Split::Plain });
+        let sent = images_of(images, "images")?;
+        let prompt = match sent.is_empty() {
+            true => call.text(lease, text, Special { add: true, parse: raw }).await?.into(),
+            false => call.seen_text(lease, text, sent, "prompt").await?,
+        };
+        return Ok(PromptTokens { prompt, split: Split::Plain });
     }
     let system = system.map(|text| json!({"role": "system", "content": text}));
-    let messages = system.into_iter().chain([json!({"role": "user", "content": prompt})]).collect();
+    let said = with_images(prompt.into(), images, "images")?;
+    let messages = system.into_iter().chain([json!({"role": "user", "content": said})]).collect();
     call.chat(lease, ChatTurn { messages, reasoning, variables, path: "prompt", ..ChatTurn::default() }).await
 }

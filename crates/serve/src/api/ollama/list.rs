@@ -7,7 +7,7 @@ use super::{
 use crate::{
     call::{HttpCall, json_response, pooled},
     error::ApiError,
-    models::{ModelFacts, ModelSlot, now, rfc3339},
+    models::{ModelFacts, ModelSlot, VisionFacts, now, rfc3339},
 };
 use axum::response::Response;
 use serde_json::{Map, Value, json};
@@ -65,7 +65,7 @@ pub async fn show(call: HttpCall) -> Result<Response, ApiError> {
     let told = pooled(move || {
         let facts =
             slot.facts().map_err(|e| ApiError::unavailable(slot.without_paths(&e.to_string()), AGAIN))?;
-        Ok(json!({
+        let mut told = json!({
             "modelfile": "",
             "parameters": "",
             "template": facts.template,
@@ -73,9 +73,25 @@ pub async fn show(call: HttpCall) -> Result<Response, ApiError> {
             "model_info": model_info(&slot.name, &facts),
             "capabilities": facts.capabilities(),
             "modified_at": rfc3339(slot.created),
-        }))
+        });
+        if let Some(vision) = &facts.vision {
+            told["projector_info"] = projector_info(vision);
+        }
+        Ok(told)
     });
     Ok(json_response(&told.await?))
+}
+
+/// The encoder of pictures under the names that GGUF has for it.
+fn projector_info(vision: &VisionFacts) -> Value {
+    json!({
+        "general.architecture": "clip",
+        "clip.has_vision_encoder": true,
+        "clip.vision.block_count": vision.layers,
+        "clip.vision.embedding_length": vision.hidden,
+        "clip.vision.projection_dim": vision.projected,
+        "clip.vision.patch_size": vision.patch,
+    })
 }
 
 /// Sizes under the names that GGUF has for them.

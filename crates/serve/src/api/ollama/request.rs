@@ -2,9 +2,10 @@
 
 use super::fields::REQUEST_OPTIONS;
 use crate::{
-    body::{Body, kind},
-    call::HttpCall,
+    body::{Body, kind, typed},
+    call::{HttpCall, sent_files},
     error::ApiError,
+    media::{SentPicture, picture_part},
     models::Lease,
     options::KeepAlive,
     run::{FormSource, WantedForm, Wishes},
@@ -132,16 +133,29 @@ fn format(body: &mut Body) -> Result<Option<WantedForm>, ApiError> {
     }
 }
 
-/// Refuses pictures.
+/// The pictures of a field: files in base64.
 ///
 /// # Errors
-/// When there are any.
-pub fn refuse_images(images: Option<Value>, path: &str) -> Result<(), ApiError> {
-    match images {
-        None | Some(Value::Null) => Ok(()),
-        Some(Value::Array(list)) if list.is_empty() => Ok(()),
-        Some(_) => Err(ApiError::at(path, format!("{path}: this model takes text and no pictures"))),
+/// When it is no list of texts.
+pub fn images_of(images: Option<Value>, path: &str) -> Result<Vec<SentPicture>, ApiError> {
+    let files: Option<Vec<String>> = images.map(|images| typed(images, path)).transpose()?.flatten();
+    Ok(sent_files(files.unwrap_or_default(), path))
+}
+
+/// A text with the pictures beside it, which stand before it: a list of files in base64.
+///
+/// # Errors
+/// When it is something else.
+pub fn with_images(text: Value, images: Option<Value>, path: &str) -> Result<Value, ApiError> {
+    let sent = images_of(images, path)?;
+    let mut parts: Vec<Value> = sent.into_iter().map(|sent| picture_part(&sent.at, sent.url)).collect();
+    match (parts.is_empty(), text) {
+        (true, text) => return Ok(text),
+        (false, Value::Array(more)) => parts.extend(more),
+        (false, Value::Null) => {}
+        (false, text) => parts.push(json!({"type": "text", "text": text})),
     }
+    Ok(Value::Array(parts))
 }
 
 /// Whether, or how long, the model reasons, and the variables that tell its template.

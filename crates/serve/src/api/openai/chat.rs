@@ -21,7 +21,7 @@ pub const CHAT: FieldTable = FieldTable {
     name: "POST /v1/chat/completions",
     sampling: true,
     fields: &[
-        taken("messages", "the conversation"),
+        taken("messages", "the conversation: texts, and pictures as parts of type image_url"),
         taken("model", "name of the model or of an adapter"),
         taken("max_tokens", "tokens at most"),
         taken("max_completion_tokens", "tokens at most"),
@@ -89,7 +89,7 @@ pub async fn chat(call: HttpCall) -> Result<Response, ApiError> {
     let prompt = call.chat(&lease, turn).await?;
     let head = AnswerHead::new("chatcmpl-", lease.name(), &lease.live.fingerprint);
     let renderer = ChatRenderer::new(head, lease.live.model.tokenizer().cloned(), &wishes, usage);
-    let job = AnswerJob { lease, prompts: vec![prompt.tokens], wishes, split: prompt.split };
+    let job = AnswerJob { lease, prompts: vec![prompt.prompt], wishes, split: prompt.split };
     call.answer(job, stream, renderer).await
 }
 

@@ -132,7 +132,7 @@ impl Render for ChatRenderer {
         };
         let mut chunk = self.chunk(vec![self.choice(delta, content, finish)]);
         if let DeltaPart::End(end) = &delta.part {
-            chunk["timings"] = timings(&end.timings);
+            chunk["timings"] = timings(end);
         }
         out.data(&chunk);
     }
@@ -156,7 +156,7 @@ impl Render for ChatRenderer {
         let mut body = self.head.object("chat.completion", choices);
         body.insert("usage".into(), usage(&answer.usage));
         if let Some(end) = answer.choices.first().and_then(|c| c.end.as_ref()) {
-            body.insert("timings".into(), timings(&end.timings));
+            body.insert("timings".into(), timings(end));
         }
         Value::Object(body)
     }

@@ -28,6 +28,8 @@ pub struct CompletionRenderer {
     prompts: Vec<Vec<u32>>,
     /// They stand before their answers.
     echo: bool,
+    /// The token that rows of pictures take the places of, where there are any: it has no logprob.
+    soft: Option<u32>,
     /// Where the text of each answer's next token begins; none of those that have not begun.
     places: Vec<Option<TextPlaces>>,
     /// Characters of each answer that were sent.
@@ -55,6 +57,7 @@ impl CompletionRenderer {
             given: wishes.generate.n,
             prompts: vec![],
             echo: false,
+            soft: None,
             places: vec![],
             sent: vec![],
             scored: vec![],
@@ -75,6 +78,11 @@ impl CompletionRenderer {
     pub fn prompts(self, prompts: &[Vec<u32>], echo: bool) -> Self {
         let prompts = if echo || self.logprobs { prompts.to_vec() } else { vec![] };
         CompletionRenderer { prompts, echo, ..self }
+    }
+
+    /// The token in whose places the prompts have rows of pictures.
+    pub fn soft(self, soft: Option<u32>) -> Self {
+        CompletionRenderer { soft, ..self }
     }
 
     fn chunk(&self, choices: Vec<Value>) -> Value {
@@ -108,11 +116,14 @@ impl CompletionRenderer {
         let mut places = TextPlaces::after(tokenizer, &[]);
         let bare = prompt.len().saturating_sub(scored.len());
         let scores = std::iter::repeat_n(None, bare).chain(scored.iter().map(Some));
-        let entry = |(&id, scored): (&u32, Option<&Scored>)| ListedToken {
-            id,
-            offset: places.next(id),
-            logprob: scored.map(|s| s.logprob),
-            top: scored.map_or_else(Vec::new, |s| s.top.clone()),
+        let entry = |(&id, scored): (&u32, Option<&Scored>)| {
+            let scored = scored.filter(|_| Some(id) != self.soft);
+            ListedToken {
+                id,
+                offset: places.next(id),
+                logprob: scored.map(|s| s.logprob),
+                top: scored.map_or_else(Vec::new, |s| s.top.clone()),
+            }
         };
         let entries = prompt.iter().zip(scores).map(entry).collect();
         // A character that the prompt leaves unfinished is told as U+FFFD.
@@ -226,7 +237,7 @@ impl Render for CompletionRenderer {
         let i = delta.choice;
         let (mut text, end) = match &delta.part {
             DeltaPart::Text(text) => (text.clone(), None),
-            DeltaPart::End(end) => (String::new(), Some(end)),
+            DeltaPart::End(end) => (String::new(), Some(&**end)),
             DeltaPart::Prompt { scored, .. } => {
                 let first = i / self.made.max(1) * self.made.max(1);
                 (first..first + self.made).for_each(|c| self.scored[c].extend_from_slice(scored));
@@ -256,7 +267,7 @@ impl Render for CompletionRenderer {
         }
         let mut chunk = self.chunk(vec![choice]);
         if let Some(end) = end {
-            chunk["timings"] = timings(&end.timings);
+            chunk["timings"] = timings(end);
         }
         out.data(&chunk);
     }
@@ -285,7 +296,7 @@ impl Render for CompletionRenderer {
         let mut body = self.head.object("text_completion", told.collect());
         body.insert("usage".into(), usage(&answer.usage));
         if let Some(end) = answer.choices.first().and_then(|c| c.end.as_ref()) {
-            body.insert("timings".into(), timings(&end.timings));
+            body.insert("timings".into(), timings(end));
         }
         Value::Object(body)
     }

@@ -11,7 +11,7 @@ use crate::{
     call::{GapText, HttpCall},
     error::ApiError,
     models::Lease,
-    run::{AnswerJob, Split},
+    run::{AnswerJob, JobPrompt, Split},
 };
 use axum::response::Response;
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub const COMPLETION: FieldTable = FieldTable {
     name: "POST /v1/completions",
     sampling: true,
     fields: &[
-        taken("prompt", "a text, texts, token ids, or lists of them"),
+        taken("prompt", "a text, texts, token ids, {prompt_string, multimodal_data}, or lists of them"),
         taken("model", "name of the model or of an adapter"),
         taken("max_tokens", "tokens at most; 0: only the prompt is computed"),
         taken("suffix", "text behind the answer"),
@@ -72,10 +72,13 @@ pub async fn completions(call: HttpCall) -> Result<Response, ApiError> {
     }
     let head = AnswerHead::new("cmpl-", lease.name(), &lease.live.fingerprint);
     let tokenizer = lease.live.model.tokenizer().cloned();
+    let tokens: Vec<Vec<u32>> = prompts.iter().map(|prompt| prompt.tokens.clone()).collect();
+    let soft = prompts.iter().any(|p| !p.pictures.is_empty()).then(|| lease.live.soft_token()).flatten();
     let renderer = CompletionRenderer::new(head, tokenizer, &wishes, usage)
         .logprobs(logprobs.is_some())
         .best(n)
-        .prompts(&prompts, echo);
+        .prompts(&tokens, echo)
+        .soft(soft);
     let job = AnswerJob { lease, prompts, wishes, split: Split::Plain };
     call.answer(job, stream, renderer).await
 }
@@ -86,13 +89,13 @@ async fn prompts(
     lease: &Lease,
     prompt: Value,
     suffix: Option<String>,
-) -> Result<Vec<Vec<u32>>, ApiError> {
-    let Some(behind) = suffix else { return call.prompts(lease, prompt, "prompt").await };
+) -> Result<Vec<JobPrompt>, ApiError> {
+    let Some(behind) = suffix else { return call.seen_prompts(lease, prompt, "prompt").await };
     let Value::String(before) = prompt else {
         return Err(ApiError::at("prompt", "prompt must be one text where there is a suffix"));
     };
     let gap = GapText { before, behind, ..GapText::default() };
-    Ok(vec![call.infill(lease, gap).await.map_err(|e| e.of("suffix"))?])
+    Ok(vec![call.infill(lease, gap).await.map_err(|e| e.of("suffix"))?.into()])
 }
 
 fn check_best_of(best_of: Option<usize>, n: usize, stream: bool) -> Result<usize, ApiError> {

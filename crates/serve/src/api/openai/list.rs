@@ -49,6 +49,7 @@ fn describe(slot: &ModelSlot, id: &str) -> Value {
             "n_params": info.params,
             "size": info.bytes,
             "type_name": info.type_name,
+            "modalities": { "vision": live.model.vision().is_some(), "audio": false },
         })
     });
     let phase = slot.phase();

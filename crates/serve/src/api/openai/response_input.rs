@@ -1,6 +1,6 @@
 //! Items of a response's input as messages of a conversation, and as they are listed.
 
-use crate::{body::kind, call::message_text, error::ApiError, run::ids};
+use crate::{body::kind, error::ApiError, media::content, run::ids};
 use serde_json::{Map, Value, json};
 
 /// A conversation: what was said, and how the model should be.
@@ -116,9 +116,9 @@ impl InputItem {
         })
     }
 
-    /// The text of a field that has parts.
-    fn parts(&self, name: &str) -> Result<String, ApiError> {
-        message_text(self.field(name).clone(), &format!("{}.{name}", self.path))
+    /// What a field with parts says: text, and pictures among it.
+    fn parts(&self, name: &str) -> Result<Value, ApiError> {
+        content(self.field(name).clone(), &format!("{}.{name}", self.path))
     }
 
     /// The item as it is listed: with an id, and its content in parts.
@@ -304,7 +304,14 @@ mod tests {
             (json!({ "role": "tool", "content": "x" }), "input[1].role"),
             (json!({ "content": "x" }), "input[1].role"),
             (json!({ "role": "user", "content": 7 }), "input[1].content"),
-            (json!({ "role": "user", "content": [{ "type": "input_image" }] }), "input[1].content[0]"),
+            (
+                json!({ "role": "user", "content": [{ "type": "input_image" }] }),
+                "input[1].content[0].image_url",
+            ),
+            (
+                json!({ "role": "user", "content": [{ "type": "input_image", "file_id": "f" }] }),
+                "input[1].content[0].file_id",
+            ),
             (call(json!({ "arguments": {} })), "input[1].arguments"),
             (call(json!({ "call_id": null })), "input[1].call_id"),
             (json!({ "type": "function_call_output", "call_id": "c", "output": 7 }), "input[1].output"),

@@ -199,11 +199,15 @@ pub fn item_status(why: Option<&Ended>) -> &'static str {
 
 /// The counts of a response.
 pub fn usage(u: &TokenUsage) -> Value {
-    json!({
+    let mut counts = json!({
         "input_tokens": u.prompt,
         "input_tokens_details": { "cached_tokens": u.cached, "cache_write_tokens": 0 },
         "output_tokens": u.completion,
         "output_tokens_details": { "reasoning_tokens": u.reasoning },
         "total_tokens": u.total(),
-    })
+    });
+    if u.image > 0 {
+        counts["input_tokens_details"]["image_tokens"] = u.image.into();
+    }
+    counts
 }

@@ -22,7 +22,10 @@ pub const RESPONSES: FieldTable = FieldTable {
     name: "POST /v1/responses",
     sampling: true,
     fields: &[
-        taken("input", "a text, or items of a conversation"),
+        taken(
+            "input",
+            "a text, or items of a conversation: texts, and pictures as parts of type input_image",
+        ),
         taken("model", "name of the model or of an adapter"),
         taken("instructions", "a system message for this answer"),
         taken("max_output_tokens", "tokens at most"),
@@ -116,7 +119,7 @@ pub async fn create(call: HttpCall) -> Result<Response, ApiError> {
         input: conversation.items,
     });
     let renderer = ResponseRenderer::new(echoed, tokenizer, logprobs.is_some(), kept);
-    let job = AnswerJob { lease, prompts: vec![prompt.tokens], wishes, split: prompt.split };
+    let job = AnswerJob { lease, prompts: vec![prompt.prompt], wishes, split: prompt.split };
     call.answer(job, stream, renderer).await
 }
 
@@ -129,7 +132,7 @@ pub async fn input_tokens(call: HttpCall) -> Result<Response, ApiError> {
     let conversation = conversation(&call, &mut body)?;
     call.finish(body);
     let turn = ChatTurn { messages: conversation.prompt(), ..turn };
-    let tokens = call.chat(&lease, turn).await?.tokens.len();
+    let tokens = call.chat(&lease, turn).await?.prompt.tokens.len();
     Ok(json_response(&json!({ "object": "response.input_tokens", "input_tokens": tokens })))
 }
 
@@ -195,7 +198,8 @@ fn conversation(call: &HttpCall, body: &mut Body) -> Result<ResponseInput, ApiEr
         None => vec![],
         Some(id) => {
             let kept = call.app.kept.find(id, &call.caller.tenant);
-            kept.ok_or_else(|| missing().of("previous_response_id"))?.messages.clone()
+            let kept = kept.ok_or_else(|| missing().of("previous_response_id"))?;
+            kept.messages.iter().cloned().map(earlier).collect()
         }
     };
     let instructions = body.take("instructions")?;
@@ -204,6 +208,13 @@ fn conversation(call: &HttpCall, body: &mut Body) -> Result<ResponseInput, ApiEr
     conversation.read(input, |id| call.app.kept.item(id, &call.caller.tenant))?;
     call.name_ignored(std::mem::take(&mut conversation.ignored));
     Ok(conversation)
+}
+
+/// A message of an answer that is kept: what is wrong with a picture of it now is told of the answer's id.
+fn earlier(mut message: Value) -> Value {
+    let parts = message["content"].as_array_mut().into_iter().flatten();
+    parts.filter(|part| part["at"].is_string()).for_each(|part| part["at"] = json!("previous_response_id"));
+    message
 }
 
 /// Refuses what is not built.

@@ -71,13 +71,17 @@ pub fn finish_reason(why: &Ended) -> &'static str {
 
 /// The counts of a request.
 pub fn usage(u: &TokenUsage) -> Value {
-    json!({
+    let mut counts = json!({
         "prompt_tokens": u.prompt,
         "completion_tokens": u.completion,
         "total_tokens": u.total(),
         "prompt_tokens_details": { "cached_tokens": u.cached },
         "completion_tokens_details": { "reasoning_tokens": u.reasoning },
-    })
+    });
+    if u.image > 0 {
+        counts["prompt_tokens_details"]["image_tokens"] = u.image.into();
+    }
+    counts
 }
 
 /// When usage is told in a stream.
@@ -100,6 +104,7 @@ impl GrowingUsage {
     /// Nothing but the prompts yet.
     pub fn begin(&mut self, started: &Started) {
         self.0.prompt = started.prompt_tokens.iter().sum();
+        self.0.image = started.image_tokens;
     }
 
     /// So many tokens more.

@@ -77,6 +77,12 @@ fn places() -> Vec<Place> {
         top("POST /v1/responses", response.clone()),
         place("text", "/v1/responses", with(&response, "text", json!({})), &["text"]),
         place("reasoning", "/v1/responses", with(&response, "reasoning", json!({})), &["reasoning"]),
+        place(
+            "prompt of POST /completion",
+            "/completion",
+            with(&native, "prompt", json!({ "prompt_string": "hi" })),
+            &["prompt"],
+        ),
         top("POST /completion", native),
         top("POST /infill", json!({ "input_prefix": "a", "input_suffix": "b", "n_predict": 1 })),
         top("POST /tokenize", json!({ "content": "hi" })),

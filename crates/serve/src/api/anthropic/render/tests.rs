@@ -5,11 +5,16 @@ use crate::run::Ended;
 use lamina::Timings;
 
 fn counts() -> TokenUsage {
-    TokenUsage { prompt: 9, cached: 4, completion: 6, reasoning: 1 }
+    TokenUsage { prompt: 9, cached: 4, completion: 6, reasoning: 1, image: 0 }
 }
 
 fn end(why: Ended) -> DeltaPart {
-    DeltaPart::End(ChoiceEnd { why, usage: counts(), timings: Timings::default() })
+    DeltaPart::End(Box::new(ChoiceEnd {
+        why,
+        usage: counts(),
+        timings: Timings::default(),
+        encode_seconds: 0.0,
+    }))
 }
 
 fn renderer() -> MessageRenderer {
@@ -17,7 +22,7 @@ fn renderer() -> MessageRenderer {
 }
 
 fn started() -> Started {
-    Started { prompt_tokens: vec![9], choices: 1, model: "m".into() }
+    Started { prompt_tokens: vec![9], image_tokens: 0, choices: 1, model: "m".into() }
 }
 
 /// The events of a stream: their names and bodies, which must agree.

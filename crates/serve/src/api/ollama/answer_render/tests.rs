@@ -4,7 +4,7 @@ use super::*;
 use crate::run::Ended;
 
 fn counts() -> TokenUsage {
-    TokenUsage { prompt: 9, cached: 4, completion: 6, reasoning: 1 }
+    TokenUsage { prompt: 9, cached: 4, completion: 6, reasoning: 1, image: 0 }
 }
 
 fn timings() -> Timings {
@@ -12,7 +12,7 @@ fn timings() -> Timings {
 }
 
 fn end(why: Ended) -> DeltaPart {
-    DeltaPart::End(ChoiceEnd { why, usage: counts(), timings: timings() })
+    DeltaPart::End(Box::new(ChoiceEnd { why, usage: counts(), timings: timings(), encode_seconds: 0.0 }))
 }
 
 fn renderer(form: AnswerForm) -> AnswerRenderer {

@@ -25,7 +25,13 @@ impl AnswerCase {
     /// Its tokens.
     pub fn usage(&self) -> TokenUsage {
         let completion = self.deltas.iter().map(|d| d.tokens.len()).sum();
-        TokenUsage { prompt: prompt().len() * self.prompts, cached: 1, completion, reasoning: 0 }
+        TokenUsage {
+            prompt: prompt().len() * self.prompts,
+            cached: 1,
+            completion,
+            reasoning: 0,
+            image: 3 * self.prompts,
+        }
     }
 }
 
@@ -93,12 +99,12 @@ fn answer(choice: usize, said: &[Said], why: Ended) -> Vec<AnswerDelta> {
             Silence(n) => last = (0..*n as u32).map(|i| chosen(310 + i)).collect(),
         }
     }
-    let usage = TokenUsage { prompt: prompt().len(), cached: 1, completion: 0, reasoning: 0 };
+    let usage = TokenUsage { prompt: prompt().len(), cached: 1, completion: 0, reasoning: 0, image: 3 };
     let tokens = deltas.iter().map(|d: &AnswerDelta| d.tokens.len()).sum::<usize>() + last.len();
     let usage = TokenUsage { completion: tokens, ..usage };
-    let end =
-        ChoiceEnd { why, usage, timings: Timings { tokens, decode_seconds: 0.5, ..Timings::default() } };
-    deltas.push(AnswerDelta { choice, part: DeltaPart::End(end), tokens: last });
+    let timings = Timings { tokens, decode_seconds: 0.5, ..Timings::default() };
+    let end = ChoiceEnd { why, usage, timings, encode_seconds: 0.25 };
+    deltas.push(AnswerDelta { choice, part: DeltaPart::End(Box::new(end)), tokens: last });
     deltas
 }
 

@@ -129,7 +129,12 @@ fn ollama(form: AnswerForm, wishes: &Wishes) -> AnswerRenderer {
 impl AnswerCase {
     fn started(&self) -> Started {
         let prompt_tokens = vec![prompt().len(); self.prompts];
-        Started { prompt_tokens, choices: self.choices(), model: "tiny".into() }
+        Started {
+            prompt_tokens,
+            image_tokens: 3 * self.prompts,
+            choices: self.choices(),
+            model: "tiny".into(),
+        }
     }
 
     fn wishes(&self, logprobs: bool) -> Wishes {

@@ -16,9 +16,9 @@ const HELPERS: usize = 2;
 const THREAD: usize = 4 << 20;
 
 /// Refuses to start where there is no memory for all threads of a server: later nothing could refuse them.
-pub(super) fn affordable(http: usize) -> io::Result<()> {
-    // Those of HTTP, the one that drives them, the one for large bodies, two pools, and the log's.
-    let threads = http.max(1) + 2 + 2 * HELPERS + 1;
+pub fn affordable(http: usize) -> io::Result<()> {
+    // Those of HTTP, the one that drives them, the one for large bodies, three pools, and the log's.
+    let threads = http.max(1) + 2 + 3 * HELPERS + 1;
     match lamina_reserve::affordable(threads.saturating_mul(THREAD)) {
         true => Ok(()),
         false => Err(io::ErrorKind::OutOfMemory.into()),
@@ -26,7 +26,7 @@ pub(super) fn affordable(http: usize) -> io::Result<()> {
 }
 
 /// HTTP must not take cores from the kernels: one thread unless asked for more, and two for templates and tokenizers.
-pub(super) fn http(threads: usize) -> io::Result<Runtime> {
+pub fn http(threads: usize) -> io::Result<Runtime> {
     let mut builder = match threads {
         0 | 1 => Builder::new_current_thread(),
         n => {
@@ -41,6 +41,11 @@ pub(super) fn http(threads: usize) -> io::Result<Runtime> {
 /// One thread beside those of HTTP, with a pool of its own.
 pub fn beside() -> io::Result<Runtime> {
     with_helpers(Builder::new_multi_thread().worker_threads(1).thread_name("lamina-large"))
+}
+
+/// A pool that decodes and encodes pictures; nothing else runs there.
+pub fn for_pictures() -> io::Result<Runtime> {
+    with_helpers(Builder::new_current_thread().thread_name("lamina-pictures"))
 }
 
 fn with_helpers(builder: &mut Builder) -> io::Result<Runtime> {
