@@ -208,6 +208,17 @@ def test_what_a_model_does_with_pictures_is_told(llm, golden, wide, stories):
         assert len(small.image_rows(wide)) <= 4 and small.info.vision.max_tokens == 4
 
 
+def test_a_plan_tells_what_pictures_take(llm, golden, wide):
+    told = lamina.plan(golden / "qwen2-vl", image=(96, 64), threads=2)
+    assert told.pictures["picture"]["tokens"] == llm.image_tokens(wide)
+    assert told.memory["parts"]["picture_encoder"] == told.pictures["weight_bytes"] > 0
+    assert "picture encoder" in str(told)
+    blind = lamina.plan(golden / "qwen2-vl", mmproj=False, threads=2)
+    assert blind.pictures is None and "picture_encoder" not in blind.memory["parts"]
+    with pytest.raises(lamina.InvalidRequestError, match="text only"):
+        lamina.plan(image=(96, 64), threads=2)
+
+
 def test_the_templates_text_has_markers(llm, wide):
     said = [{"role": "user", "content": [{"type": "image", "image": wide}, {"type": "text", "text": "What?"}]}]
     assert llm.apply_chat_template(said).count(MARKER) == 1

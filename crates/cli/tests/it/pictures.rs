@@ -89,6 +89,12 @@ fn a_conversation_shows_pictures() {
     assert!(written.contains("a dropped picture.png") && written.contains("What is it?"), "{written}");
     let again = [format!("/load {}", saved.display()), "/retry".into()].join("\n");
     lamina_with(&["chat", &model, "--temp", "0", "-n", "4"], again).ok();
+    let session = dir.path().join("session");
+    let session = session.to_str().unwrap();
+    let kept = ["chat", &model, "--temp", "0", "-n", "4", "--session", session];
+    lamina_with(&kept, [&show, "What is it?"].join("\n")).ok();
+    let on = lamina_with(&kept, "/images\nAnd now?");
+    assert!(on.ok().contains("seen"), "its pictures are read again");
     let refused = lamina_with(&["chat", &model], "/image no-such.png\n");
     assert!(refused.err.contains("no-such.png: no-such.png cannot be read"), "{}", refused.err);
 }

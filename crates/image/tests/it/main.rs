@@ -4,4 +4,5 @@ mod common;
 mod decode;
 mod fit;
 mod fuzz;
+mod request;
 mod resize;
