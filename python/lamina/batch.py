@@ -9,7 +9,7 @@ from .asking import asked
 from .closing import Closing
 from .errors import InvalidRequestError, numbered
 from .event_loop import called
-from .images import Picture, of_prompts
+from .images import Fetch, Picture, of_prompts
 from .outputs import Completion, completion
 from .resume import Begun
 from .sampling import SamplingParams
@@ -24,6 +24,7 @@ class Batch(Closing):
         submit: Callable[[checks.Prompt, List[Picture]], _lamina.Stream],
         prompt: Any,
         given: Any,
+        fetch: Fetch,
         params: SamplingParams,
         cut: Optional[Begun],
     ) -> None:
@@ -31,7 +32,7 @@ class Batch(Closing):
         self._given, self._single = checks.prompts("prompt", prompt)
         if cut and not self._single:
             raise InvalidRequestError("resume goes on with one answer, but a list of prompts was given")
-        images = of_prompts("images", given, None if self._single else len(self._given))
+        images = of_prompts("images", given, None if self._single else len(self._given), fetch)
         self._requests: List[_lamina.Stream] = []
         try:
             for i, one in enumerate(self._given):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 from urllib.parse import unquote_to_bytes, urlsplit
 from urllib.request import url2pathname
 
@@ -19,6 +19,9 @@ Raw = Tuple[int, int, int, int]
 """Width, height, bytes of a pixel, and EXIF's number of how it is turned."""
 Picture = Tuple[str, Union[str, bytes], Optional[Raw]]
 """Where it was given, a path or the bytes of a file or of pixels, and of pixels their form."""
+
+Fetch = Optional[Callable[[str], bytes]]
+"""Reads what lies at an address, where that is allowed."""
 
 _TAKES = "a path, the bytes of a file, a PIL image, an array of uint8 [height, width, channels], or a data: URL"
 _KINDS = ("image", "image_url", "input_image")
@@ -33,10 +36,10 @@ _ORIENTATION = 0x0112
 """EXIF's tag."""
 
 
-def picture(name: str, value: Any) -> Picture:
+def picture(name: str, value: Any, fetch: Fetch = None) -> Picture:
     """One picture."""
     if isinstance(value, str):
-        return _of_text(name, value)
+        return _of_text(name, value, fetch)
     if isinstance(value, os.PathLike):
         return name, os.fsdecode(value), None
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -46,38 +49,38 @@ def picture(name: str, value: Any) -> Picture:
     if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
         return _of_array(name, value)
     if callable(getattr(value, "read", None)):
-        return picture(name, value.read())
+        return picture(name, value.read(), fetch)
     raise InvalidRequestError(f"{name} takes {_TAKES}, but an object of type {type(value).__name__} was given")
 
 
-def pictures(name: str, value: Any) -> List[Picture]:
+def pictures(name: str, value: Any, fetch: Fetch = None) -> List[Picture]:
     """The pictures of one prompt."""
     if value is None:
         return []
     if not isinstance(value, (list, tuple)):
         raise InvalidRequestError(f"{name} takes a list of pictures, but an object of type {type(value).__name__} was given")
-    return [picture(f"{name}[{i}]", one) for i, one in enumerate(value)]
+    return [picture(f"{name}[{i}]", one, fetch) for i, one in enumerate(value)]
 
 
-def of_prompts(name: str, value: Any, prompts: Optional[int]) -> List[List[Picture]]:
+def of_prompts(name: str, value: Any, prompts: Optional[int], fetch: Fetch = None) -> List[List[Picture]]:
     """The pictures of each of so many prompts; None: of one by itself."""
     if prompts is None:
-        return [pictures(name, value)]
+        return [pictures(name, value, fetch)]
     if value is None:
         return [[]] * prompts
     if not isinstance(value, (list, tuple)) or len(value) != prompts:
         raise InvalidRequestError(f"{name} takes a list of pictures for each of the {prompts} prompts")
-    return [pictures(f"{name}[{i}]", own) for i, own in enumerate(value)]
+    return [pictures(f"{name}[{i}]", own, fetch) for i, own in enumerate(value)]
 
 
-def of_messages(messages: Sequence[Message]) -> Tuple[List[Message], List[Picture]]:
+def of_messages(messages: Sequence[Message], fetch: Fetch = None) -> Tuple[List[Message], List[Picture]]:
     """The messages with {"type": "image"} for each picture, and the pictures in order."""
     taken: List[Picture] = []
 
     def part(at: str, value: Any) -> Any:
         if not _is_picture(value):
             return value
-        taken.append(_of_part(at, value))
+        taken.append(_of_part(at, value, fetch))
         return {"type": "image"}
 
     return _replaced(messages, part), taken
@@ -109,7 +112,7 @@ def _is_picture(value: Any) -> bool:
     return isinstance(value, dict) and value.get("type") in _KINDS
 
 
-def _of_part(at: str, part: Dict[str, Any]) -> Picture:
+def _of_part(at: str, part: Dict[str, Any], fetch: Fetch) -> Picture:
     holder = next((name for name in _HOLDERS if part.get(name) is not None), None)
     if holder is None:
         raise InvalidRequestError(f'{at} has no picture: give it as {{"type": "image", "image": ..}}, {_TAKES}')
@@ -118,10 +121,10 @@ def _of_part(at: str, part: Dict[str, Any]) -> Picture:
         return at, _base64(at, value["data"] if holder == "source" else value), None
     if isinstance(value, dict):
         value = value.get("url")
-    return picture(at, value)
+    return picture(at, value, fetch)
 
 
-def _of_text(name: str, text: str) -> Picture:
+def _of_text(name: str, text: str, fetch: Fetch) -> Picture:
     if text.startswith("data:"):
         head, comma, data = text[len("data:") :].partition(",")
         if not comma:
@@ -129,10 +132,16 @@ def _of_text(name: str, text: str) -> Picture:
         return name, _base64(name, data) if head.endswith(";base64") else unquote_to_bytes(data), None
     scheme = text[:8].lower()
     if scheme.startswith(("http://", "https://")):
-        host = urlsplit(text).hostname
-        raise InvalidRequestError(
-            f"{name}: pictures are not fetched from the net (host {host}): download it, and give its path or its bytes"
-        )
+        if fetch is None:
+            host = urlsplit(text).hostname
+            raise InvalidRequestError(
+                f"{name}: pictures are not fetched from the net (host {host}): download it and give its path or its bytes, "
+                f"or load the model with allow_urls=[{host!r}]"
+            )
+        try:
+            return name, fetch(text), None
+        except InvalidRequestError as error:
+            raise InvalidRequestError(f"{name}: {error}") from None
     return name, url2pathname(urlsplit(text).path) if scheme.startswith("file://") else text, None
 
 

@@ -77,6 +77,7 @@ class LLM(Coroutines, Closing):
         image_max_tokens: Optional[int] = None,
         image_min_tokens: Optional[int] = None,
         image_limit: Optional[str] = None,
+        allow_urls: Sequence[str] = (),
     ) -> None:
         """Loads a model.
 
@@ -119,6 +120,8 @@ class LLM(Coroutines, Closing):
             image_min_tokens: fewest tokens of a picture: smaller ones are enlarged, where the model's rule does so.
             image_limit: what pictures may measure, as "bytes=20MiB,pixels=64M,side=16384,all=256M,count=64" or some of these:
                 bytes, pixels and longer side of each, pixels and number of all in a request.
+            allow_urls: hosts from which pictures may be fetched, by https and at addresses of the open internet alone:
+                "example.org", or "*.example.org" for all below it. None: no address is asked.
 
         Parameters of llama-cpp-python's `Llama` and vLLM's `LLM` are understood by their names too (model_path, n_ctx,
         n_gpu_layers, max_model_len, ..); one that there is no such thing for is refused, with what there is instead.
@@ -131,7 +134,10 @@ class LLM(Coroutines, Closing):
             InvalidRequestError: an option has a value that it cannot have.
         """
         # The options of loading are arguments one by one for editors and types alone.
+        hosts = checks.texts("allow_urls", allow_urls)
+        reader = _lamina.UrlReader(hosts)
         self._model = loading.load(path, progress, locals())
+        self._fetch = (lambda url: self._model.fetch_image(reader, url)) if hosts else None
         self._seed = None if seed is None else checks.whole("seed", seed, -1, 2**63 - 1)
         self._loras = list(loras or ())
         self._requests = itertools.count()
@@ -217,7 +223,7 @@ class LLM(Coroutines, Closing):
         given, single = checks.prompts("prompt", prompt)
         if not single:
             raise InvalidRequestError("stream takes one prompt, but a list of prompts was given: call it for each")
-        request = self._submit(given[0], params, pictures("images", images))
+        request = self._submit(given[0], params, pictures("images", images, self._fetch))
         return Stream(request, asked(self._model, given[0], params), params.n)
 
     @overload
@@ -310,7 +316,7 @@ class LLM(Coroutines, Closing):
         params = self._params(sampling_params, options)
         if params.echo:
             raise InvalidRequestError("echo is for generate and stream: apply_chat_template shows a chat's prompt")
-        said, images = of_messages(messages) if any_in(messages) else (messages, [])
+        said, images = of_messages(messages, self._fetch) if any_in(messages) else (messages, [])
         request = self._model.chat(
             *conversation(said, tools, chat_template, chat_template_kwargs),
             checks.flag("split_special_tokens", split_special_tokens),
@@ -365,7 +371,7 @@ class LLM(Coroutines, Closing):
         Args:
             image: as for `generate`.
         """
-        return self._model.image_tokens(picture("image", image))
+        return self._model.image_tokens(picture("image", image, self._fetch))
 
     def image_rows(self, image: Image) -> NDArray[np.float32]:
         """What the encoder and its projector make of a picture: the rows that stand in a prompt, [rows, hidden].
@@ -373,7 +379,7 @@ class LLM(Coroutines, Closing):
         Args:
             image: as for `generate`.
         """
-        return self._model.image_rows(picture("image", image))
+        return self._model.image_rows(picture("image", image, self._fetch))
 
     def logits(self, prompt: Prompt, lora: Lora = None) -> NDArray[np.float32]:
         """Logits of every position of a prompt, [tokens, vocab], from one forward.
@@ -663,7 +669,8 @@ class LLM(Coroutines, Closing):
         self, prompt: Any, given: Optional[SamplingParams], resume: Resumed, images: Images, options: Any
     ) -> Batch:
         params, cut = self._params(given, options), begun("resume", resume)
-        return Batch(self._model, lambda one, own: self._submit(one, params, own, cut), prompt, images, params, cut)
+        submit = lambda one, own: self._submit(one, params, own, cut)  # noqa: E731
+        return Batch(self._model, submit, prompt, images, self._fetch, params, cut)
 
     def _submit(
         self, prompt: checks.Prompt, params: SamplingParams, images: List[Picture], cut: Optional[Begun] = None

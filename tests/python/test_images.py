@@ -219,6 +219,20 @@ def test_a_plan_tells_what_pictures_take(llm, golden, wide):
         lamina.plan(image=(96, 64), threads=2)
 
 
+def test_hosts_that_pictures_come_from_are_named(golden):
+    folder = golden / "qwen2-vl"
+    with pytest.raises(lamina.InvalidRequestError, match="allow_urls has .* must be a host"):
+        lamina.LLM(folder, progress=False, allow_urls=["https://example.org"])
+    with lamina.LLM(folder, progress=False, allow_urls=["example.org"]) as llm:
+        for url, said in (
+            ("https://example.com/a.png", "example.com is not among the hosts"),
+            ("http://example.org/a.png", "only https"),
+            ("https://user:word@example.org/a.png", "password"),
+        ):
+            with pytest.raises(lamina.InvalidRequestError, match=rf"^images\[0\]: .*{said}"):
+                llm.generate(MARKER, images=[url])
+
+
 def test_the_templates_text_has_markers(llm, wide):
     said = [{"role": "user", "content": [{"type": "image", "image": wide}, {"type": "text", "text": "What?"}]}]
     assert llm.apply_chat_template(said).count(MARKER) == 1

@@ -12,6 +12,7 @@ mod image;
 mod info;
 mod model;
 mod options;
+mod picture_url;
 mod plan;
 mod processor;
 mod prompt;
@@ -37,6 +38,7 @@ mod _lamina {
         grammar::{PyGrammar, PyMatcher},
         model::Model,
         options::{check_options, load_kinds},
+        picture_url::PyUrlReader,
         plan::plan,
         sampling::sampling_params,
         serve::HttpServer,

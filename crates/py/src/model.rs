@@ -8,6 +8,7 @@ use crate::{
     image::{self, ImageArg},
     info::info,
     options::{LoadTexts, Lora, RequestOptions, load_options, request_options},
+    picture_url::PyUrlReader,
     prompt::PromptArg,
     stream::Stream,
     vector::Vector,
@@ -17,7 +18,10 @@ use lamina::{ChatOptions, Prompt, Rows, Special, Terms};
 use lamina_reserve::trim;
 use lamina_tools::{PerplexityOptions, divergence, perplexity};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyDict},
+};
 use serde_json::{Map, Value};
 use std::{
     path::PathBuf,
@@ -225,6 +229,18 @@ impl Model {
             let read = image::read(&model, &[given])?;
             read.images.first().map_or(Ok(0), |picture| model.image_tokens(picture))
         })
+    }
+
+    /// The bytes of a picture at an address.
+    fn fetch_image<'py>(
+        &self,
+        py: Python<'py>,
+        reader: PyRef<'_, PyUrlReader>,
+        url: &str,
+    ) -> Result<Bound<'py, PyBytes>> {
+        let (model, reader) = (self.get()?, &*reader);
+        let bytes = detached(py, || reader.read(url, model.image_reader()?.most_bytes()))?;
+        Ok(PyBytes::new(py, &bytes))
     }
 
     /// Rows of a picture behind the projector.
