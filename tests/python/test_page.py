@@ -310,8 +310,11 @@ def test_pictures_are_pasted_dropped_sent_and_kept(page):
     assert not page.run("document.querySelector('#attach').hidden")
     page.run(f"{PICTURE}(8).then(t => byId('text').dispatchEvent(new ClipboardEvent('paste', {{clipboardData: t, cancelable: true}})))")
     page.wait("document.querySelectorAll('#pictures img').length === 1")
-    page.run(f"{PICTURE}(9).then(t => document.dispatchEvent(new DragEvent('drop', {{dataTransfer: t, cancelable: true}})))")
-    page.wait("document.querySelectorAll('#pictures img').length === 2")
+    # Two at once: neither takes the other's place.
+    drop = "t => document.dispatchEvent(new DragEvent('drop', {dataTransfer: t, cancelable: true}))"
+    page.run(f"Promise.all([{PICTURE}(9), {PICTURE}(10)]).then(all => all.forEach({drop}))")
+    page.wait("document.querySelectorAll('#pictures img').length === 3")
+    page.run("[...document.querySelectorAll('#pictures button')].at(-1).click()")
     page.run(f"{PICTURE}(300).then(t => {{ const f = byId('attach-file'); f.files = t.files; f.dispatchEvent(new Event('change')); }})")
     page.wait("document.querySelectorAll('#pictures img').length === 3")
     page.picture(PICTURES / "attached.png")

@@ -15,7 +15,8 @@ const Attachments = (() => {
     notice("");
     for (const file of files) {
       try {
-        pictures = [...pictures, await Pictures.read(file)];
+        const url = await Pictures.read(file);
+        pictures = [...pictures, url];
         draw();
       } catch (error) {
         notice(error.message);
