@@ -350,6 +350,27 @@ def test_pictures_are_pasted_dropped_sent_and_kept(page):
     assert page.run("document.querySelector('article.user .pictures button').getAttribute('aria-pressed')") == "true"
 
 
+def test_a_model_that_sees_answers_about_a_picture(browser, shared):
+    model = shared / "golden-vision" / "qwen2-vl"
+    if not model.exists():
+        pytest.skip("no fixture of a model that sees")
+    with Live("--context", "1024", "--image-limit", "side=64", model=model) as server:
+        browser.size(1100, 900)
+        browser.open(server.url + "/")
+        browser.run("localStorage.clear(), sessionStorage.clear()")
+        browser.open(server.url + "/")
+        browser.wait("!document.querySelector('#attach').hidden")
+        browser.run("Chat.conversation.params.max_tokens = 4")
+        browser.complaints.clear()
+        browser.run(f"{PICTURE}(200).then(t => byId('text').dispatchEvent(new ClipboardEvent('paste', {{clipboardData: t, cancelable: true}})))")
+        browser.wait("document.querySelector('#pictures img')?.naturalWidth === 64")
+        say(browser, "What is it?")
+        assert browser.run("document.querySelector('article.assistant .error').hidden")
+        assert "answer 4 tokens" in browser.run("document.querySelector('article.assistant .figures').textContent")
+        browser.picture(PICTURES / "seen.png")
+        assert browser.complaints == []
+
+
 def test_pictures_are_made_smaller_only_above_the_servers_limit(page):
     page.run(RECORD)
     for limit, side, kind in [("pixels: 64e6", 64, "png"), ("pixels: 1024", 32, "jpeg"), ("pixels: 64e6, bytes: 200", 0, "jpeg")]:

@@ -3,7 +3,7 @@
 use crate::{Error, Result, chat::refused, chat_options::ChatOptions, generate::Prompt, model::Model};
 use lamina_arch::vision::{PictureLayout, VisionSpec};
 use lamina_chat::{ExpandedPicture, MediaMarks, expand_prompt, take_pictures};
-use lamina_image::{Picture, RequestReader};
+use lamina_image::{Picture, RequestLimits, RequestReader};
 use lamina_load::vision::{PictureEncoder, PictureRows};
 use lamina_tokenize::Special;
 use serde_json::Value;
@@ -29,6 +29,11 @@ impl Model {
     /// When the model takes text only.
     pub fn image_reader(&self) -> Result<RequestReader> {
         Ok(self.need_pictures()?.limits().reader())
+    }
+
+    /// What pictures of a request may measure; none where the model takes text only.
+    pub fn image_limits(&self) -> Option<RequestLimits> {
+        self.shared.pictures.as_ref().map(PictureEncoder::limits)
     }
 
     pub(crate) fn need_pictures(&self) -> Result<&PictureEncoder> {

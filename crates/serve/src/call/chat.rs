@@ -1,6 +1,6 @@
 //! A conversation as a prompt.
 
-use super::{HttpCall, pictures::takes_pictures, pooled};
+use super::{HttpCall, pictures::takes_pictures, pooled, tokens::PART};
 use crate::{
     body::{json_of, kind},
     error::ApiError,
@@ -8,7 +8,7 @@ use crate::{
     models::{Lease, LiveModel, TextRoom},
     run::{JobPrompt, PromptPicture, Split},
 };
-use lamina::{ChatOptions, ReasoningMode, Special, ToolChoice};
+use lamina::{BegunChat, ChatAnswer, ChatOptions, PreparedChat, ReasoningMode, Special, ToolChoice};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -55,7 +55,28 @@ pub(super) async fn prompt(
     let live = lease.live.clone();
     let (turn, sent) = pooled(move || messages(&live, &mut turn).map(|sent| (turn, sent))).await?;
     let (live, pictures) = (lease.live.clone(), call.pictures(lease, sent).await?);
-    pooled(move || build(&live, turn, pictures, room)).await
+    let mut step = pooled(move || begin(live, turn, pictures, room)?.advance()).await?;
+    loop {
+        match step {
+            PromptStep::Done(prompt) => return Ok(prompt),
+            PromptStep::More(begun) => step = pooled(move || begun.advance()).await?,
+        }
+    }
+}
+
+/// A conversation whose prompt becomes tokens in parts, between which others have the thread.
+struct BegunPrompt {
+    live: Arc<LiveModel>,
+    chat: BegunChat,
+    /// What the answer begins with.
+    begun: Option<String>,
+    pictures: Vec<PromptPicture>,
+    path: &'static str,
+}
+
+enum PromptStep {
+    More(Box<BegunPrompt>),
+    Done(PromptTokens),
 }
 
 /// The text of a conversation, with a marker in the place of each picture.
@@ -68,15 +89,15 @@ pub(super) fn rendered(live: &LiveModel, mut turn: ChatTurn) -> Result<String, A
     text.map(|text| text + &begun).map_err(|e| ApiError::from(e).of(turn.path))
 }
 
-fn build(
-    live: &LiveModel,
+fn begin(
+    live: Arc<LiveModel>,
     mut turn: ChatTurn,
     pictures: Vec<PromptPicture>,
     room: TextRoom,
-) -> Result<PromptTokens, ApiError> {
+) -> Result<Box<BegunPrompt>, ApiError> {
     let long = room.check(text_bytes(&turn)).is_err();
     let begun = begun_answer(&mut turn);
-    let mut options = options(live, &mut turn);
+    let mut options = options(&live, &mut turn);
     options.images = pictures.iter().map(|picture| picture.picture.clone()).collect();
     if long {
         // Templates leave texts out: what this one makes of them decides.
@@ -84,22 +105,41 @@ fn build(
         let rendered = rendered.map_err(|e| ApiError::from(e).of(turn.path))?;
         room.check(rendered.len()).map_err(|e| e.of(turn.path))?;
     }
-    let mut chat =
-        live.model.prepare_chat(&turn.messages, &options).map_err(|e| ApiError::from(e).of(turn.path))?;
-    chat.answer.keeps_reasoning = !live.splits_reasoning();
-    if let Some(text) = begun {
-        chat.tokens.extend(live.model.tokenize(&text, Special::NONE)?);
-        chat.answer.begins_after(&chat.tokens);
+    let chat =
+        live.model.begin_chat(&turn.messages, &options).map_err(|e| ApiError::from(e).of(turn.path))?;
+    Ok(Box::new(BegunPrompt { live, chat, begun, pictures, path: turn.path }))
+}
+
+impl BegunPrompt {
+    fn advance(mut self: Box<Self>) -> Result<PromptStep, ApiError> {
+        let chat = self.chat.advance(PART).map_err(|e| ApiError::from(e).of(self.path))?;
+        match chat {
+            Some(chat) => self.finished(chat).map(PromptStep::Done),
+            None => Ok(PromptStep::More(self)),
+        }
     }
-    let answer = chat.answer;
+
+    fn finished(self: Box<Self>, mut chat: PreparedChat) -> Result<PromptTokens, ApiError> {
+        chat.answer.keeps_reasoning = !self.live.splits_reasoning();
+        if let Some(text) = self.begun {
+            chat.tokens.extend(self.live.model.tokenize(&text, Special::NONE)?);
+            chat.answer.begins_after(&chat.tokens);
+        }
+        Ok(PromptTokens {
+            prompt: JobPrompt { tokens: chat.tokens, pictures: self.pictures },
+            split: split_of(chat.answer),
+        })
+    }
+}
+
+fn split_of(answer: ChatAnswer) -> Split {
     // Where a call is required and there are no tools, whoever constrains the answer says so.
     let plain =
         answer.tools.is_empty() && !matches!(answer.choice, ToolChoice::Required | ToolChoice::Named(_));
-    let split = match answer.marks.is_none() && plain {
+    match answer.marks.is_none() && plain {
         true => Split::Plain,
         false => Split::Chat(Arc::new(answer)),
-    };
-    Ok(PromptTokens { prompt: JobPrompt { tokens: chat.tokens, pictures }, split })
+    }
 }
 
 /// Bytes of all texts of a conversation.

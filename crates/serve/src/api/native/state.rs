@@ -32,6 +32,10 @@ pub async fn props(call: HttpCall) -> Result<Response, ApiError> {
         "bos_token": text(ids.and_then(|i| i.bos)),
         "eos_token": text(ids.and_then(|i| i.eos)),
         "modalities": { "vision": live.as_ref().is_some_and(|l| l.model.vision().is_some()), "audio": false },
+        // Whoever shrinks pictures before they are sent goes by these.
+        "image_limits": live.as_ref().and_then(|l| l.model.image_limits()).map(|limits| json!({
+            "bytes": limits.each.bytes, "pixels": limits.each.pixels, "side": limits.each.side, "count": limits.count,
+        })),
         "build_info": format!("lamina {}", env!("CARGO_PKG_VERSION")),
         "is_sleeping": live.is_none(),
         "state": slot.phase().name(),
