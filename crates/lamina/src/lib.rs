@@ -68,7 +68,7 @@ pub use lamina_engine::{
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_hub as hub;
 pub use lamina_image as image;
-pub use lamina_load::vision::vision_of;
+pub use lamina_load::vision::{EncoderCounts, vision_of};
 pub use lamina_load::{
     AdapterPath, ApproximateExperts, AttentionSparsity, BadValue, Bottleneck, CACHE_DISK, CacheForecast,
     ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftCost, DraftForecast, DraftSource,

@@ -39,7 +39,7 @@ pub struct AppState {
     pub log: LogWriter,
     /// What large bodies may hold together.
     pub bodies: BodyBudget,
-    /// Decodes and encodes pictures.
+    /// Decodes pictures.
     pub pictures: PicturePool,
     /// Reads pictures at addresses.
     pub urls: UrlReader,

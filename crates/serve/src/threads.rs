@@ -43,7 +43,7 @@ pub fn beside() -> io::Result<Runtime> {
     with_helpers(Builder::new_multi_thread().worker_threads(1).thread_name("lamina-large"))
 }
 
-/// A pool that decodes and encodes pictures; nothing else runs there.
+/// A pool that decodes pictures; nothing else runs there.
 pub fn for_pictures() -> io::Result<Runtime> {
     with_helpers(Builder::new_current_thread().thread_name("lamina-pictures"))
 }

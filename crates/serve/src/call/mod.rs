@@ -311,20 +311,27 @@ impl HttpCall {
         entry.queued = true;
         entry.usage.prompt = run.started().prompt_tokens.iter().sum();
         entry.usage.image = run.started().image_tokens;
-        entry.encode_seconds = run.encode_seconds();
         drop(entry);
         Ok(run)
     }
 
-    /// Begins a job: one with pictures beside this thread, since they are encoded first.
+    /// Begins a job: one with pictures beside this thread, since their pixels are hashed. Their memory counts until they are
+    /// encoded.
     async fn begun(&self, job: AnswerJob) -> Result<Run, ApiError> {
         let (turn, end, attempt) = (self.slot_turn(&job), self.app.end.clone(), self.attempt.clone());
         if !job.sees() {
             return Run::start(job, end, turn, attempt);
         }
         job.check()?;
-        let begin = carried(move || Run::start(job, end, turn, attempt));
-        self.app.pictures.encode(self.app.options.max_queue, begin).await
+        let pixels = job.prompts.iter().flat_map(|prompt| &prompt.pictures);
+        let bytes = pixels.map(|picture| picture.picture.rgb().len() as u64).sum();
+        let mut run = self.app.pictures.run(carried(move || Run::start(job, end, turn, attempt))).await?;
+        let mut share = self.app.bodies.share();
+        self.share().release();
+        // Those that were refused for want of room were so when they were decoded.
+        _ = share.resize(bytes);
+        run.hold(share);
+        Ok(run)
     }
 
     /// What remembers the text of a job, where texts are remembered and this one is shared.

@@ -77,7 +77,7 @@ impl HttpCall {
             };
             Ok((reader, Arc::new(picture), moves))
         };
-        let (reader, picture, moves) = self.app.pictures.decode(decode).await?;
+        let (reader, picture, moves) = self.app.pictures.run(decode).await?;
         // Until it is encoded, with what else large bodies hold.
         self.share().add(picture.rgb().len() as u64)?;
         self.log.entry().pictures.push(picture.size());

@@ -210,6 +210,7 @@ impl Observer for RequestLog {
         if entry.finish.is_none() {
             let t = &end.timings;
             entry.timed = true;
+            entry.encode_seconds = end.encode_seconds;
             entry.queue = Duration::from_secs_f64(t.queue_seconds);
             entry.prefill = Duration::from_secs_f64(t.prefill_seconds);
             entry.decode = Duration::from_secs_f64(t.decode_seconds);

@@ -75,6 +75,9 @@ struct Engines {
     cache_queries: Family<ModelLabel, Counter>,
     cache_hits: Family<ModelLabel, Counter>,
     disk_hits: Family<ModelLabel, Counter>,
+    image_cache: Gauges<ModelLabel>,
+    image_hits: Family<ModelLabel, Counter>,
+    image_queries: Family<ModelLabel, Counter>,
     drafted: Family<ModelLabel, Counter>,
     accepted: Family<ModelLabel, Counter>,
     steps: Family<ModelLabel, Counter>,
@@ -181,6 +184,9 @@ impl Engines {
             cache_queries: r.counter("prefix_cache_queries", "Tokens of prompts that were looked for"),
             cache_hits: r.counter("prefix_cache_hits", "Tokens of prompts that were found"),
             disk_hits: r.counter("prefix_cache_disk_hits", "Of these, tokens that were read from disk"),
+            image_cache: r.gauge("image_cache_bytes", "Bytes of rows of pictures that are kept"),
+            image_hits: r.counter("image_cache_hits", "Pictures whose rows were kept"),
+            image_queries: r.counter("image_cache_queries", "Pictures whose rows were looked for"),
             drafted: r.counter("spec_decode_num_draft_tokens", "Guessed tokens that were verified"),
             accepted: r.counter("spec_decode_num_accepted_tokens", "Guessed tokens that answers have"),
             steps: r.counter("steps", "Steps that computed rows"),
@@ -236,6 +242,11 @@ impl Engines {
         self.cache_queries.get_or_create(&label).inc_by(more.prompt_tokens);
         self.cache_hits.get_or_create(&label).inc_by(more.cached_tokens);
         self.disk_hits.get_or_create(&label).inc_by(more.disk_tokens);
+        let seeing = live.model.encoder_counts().unwrap_or_default();
+        set(&self.image_cache, seeing.cache_bytes as f64);
+        let (hits, queries) = seen.since_encoder(&slot.name, seeing);
+        self.image_hits.get_or_create(&label).inc_by(hits);
+        self.image_queries.get_or_create(&label).inc_by(queries);
         self.drafted.get_or_create(&label).inc_by(more.drafted);
         self.accepted.get_or_create(&label).inc_by(more.accepted);
         self.steps.get_or_create(&label).inc_by(more.steps);

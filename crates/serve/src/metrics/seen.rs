@@ -1,16 +1,19 @@
 //! Counters of engines, which begin anew when a model is loaded again, as counters that never go down.
 
-use lamina::{Counters, StepTallies, Tally};
+use lamina::{Counters, EncoderCounts, StepTallies, Tally};
 use std::collections::HashMap;
 
-/// What was read of each engine last.
+/// What was read of each engine and of each encoder of pictures last.
 #[derive(Default)]
-pub(super) struct SeenCounters(HashMap<String, Counters>);
+pub(super) struct SeenCounters {
+    engines: HashMap<String, Counters>,
+    encoders: HashMap<String, EncoderCounts>,
+}
 
 impl SeenCounters {
     /// What has been added since the last time.
     pub fn since(&mut self, model: &str, now: Counters) -> Counters {
-        let last = self.0.insert(model.to_owned(), now).unwrap_or_default();
+        let last = self.engines.insert(model.to_owned(), now).unwrap_or_default();
         // Fewer steps than before: another engine.
         let last = if now.steps < last.steps { Counters::default() } else { last };
         Counters {
@@ -26,6 +29,14 @@ impl SeenCounters {
             tallies: tallies_since(&now.tallies, &last.tallies),
             ..Counters::default()
         }
+    }
+
+    /// What an encoder of pictures has done since the last time: how often rows were found, and looked for.
+    pub fn since_encoder(&mut self, model: &str, now: EncoderCounts) -> (u64, u64) {
+        let last = self.encoders.insert(model.to_owned(), now).unwrap_or_default();
+        // Fewer than before: another encoder.
+        let last = if now.cache_queries < last.cache_queries { EncoderCounts::default() } else { last };
+        (now.cache_hits.saturating_sub(last.cache_hits), now.cache_queries - last.cache_queries)
     }
 }
 
@@ -53,5 +64,12 @@ mod tests {
         let at = |steps| Counters { steps, ..Counters::default() };
         let added = [5, 9, 2].map(|steps| seen.since("m", at(steps)).steps);
         assert_eq!(added, [5, 4, 2]);
+        let of = |cache_hits, cache_queries| EncoderCounts {
+            cache_hits,
+            cache_queries,
+            ..EncoderCounts::default()
+        };
+        let added = [of(1, 4), of(3, 9), of(0, 2)].map(|now| seen.since_encoder("m", now));
+        assert_eq!(added, [(1, 4), (2, 5), (0, 2)]);
     }
 }

@@ -3,7 +3,8 @@
 use super::{attempt::ToldEvent, draws, job::Wishes, prompt::JobPrompt};
 use crate::error::ApiError;
 use lamina::{
-    AnswerState, EngineError, Event, GenerateOptions, Handle, Model, Timings, sample::SamplerState,
+    AnswerState, EngineError, Event, GenerateOptions, Handle, Model, PicturesUsed, Timings,
+    sample::SamplerState,
 };
 
 /// A prompt whose answers the engine is asked for.
@@ -25,8 +26,8 @@ struct ToldAnswer {
     ended: bool,
 }
 
-/// Sends all prompts, each with the answers that have not ended, and tells the seconds in which pictures were encoded. Dropping
-/// the handles cancels: a request is queued as a whole or not at all.
+/// Sends all prompts, each with the answers that have not ended; also what becomes of their pictures. Dropping the handles
+/// cancels: a request is queued as a whole or not at all.
 ///
 /// # Errors
 /// What the engine refuses.
@@ -35,12 +36,12 @@ pub(super) fn send(
     prompts: Vec<JobPrompt>,
     wishes: &Wishes,
     told: &[ToldEvent],
-) -> Result<(Vec<SentPrompt>, f64), ApiError> {
+) -> Result<(Vec<SentPrompt>, Vec<PicturesUsed>), ApiError> {
     let n = wishes.generate.n;
-    let (mut sent, mut encode_seconds) = (vec![], 0.0);
+    let (mut sent, mut pictures) = (vec![], vec![]);
     let mut submit = |tokens: &[u32], options: &GenerateOptions| {
         let (handle, used) = model.submit_seeing(tokens.to_vec(), options)?;
-        encode_seconds += used.encode_seconds;
+        pictures.push(used);
         Ok::<_, ApiError>(Some(handle))
     };
     for (place, prompt) in prompts.into_iter().enumerate() {
@@ -60,7 +61,7 @@ pub(super) fn send(
             sent.push(SentPrompt { handle, first: place * n + index, answered, again });
         }
     }
-    Ok((sent, encode_seconds))
+    Ok((sent, pictures))
 }
 
 /// What was told of the `n` answers from `first` on.

@@ -12,10 +12,11 @@ use super::{
     split::{AnswerSplitter, Split},
 };
 use crate::{
+    body::BodyShare,
     error::{ApiError, Cause},
     models::Lease,
 };
-use lamina::{Canceller, Event, FinishReason, Handle, LengthBy, StopBy, Timings, Token};
+use lamina::{Canceller, Event, FinishReason, Handle, LengthBy, PicturesUsed, StopBy, Timings, Token};
 use std::{
     collections::VecDeque,
     future::{Future, poll_fn},
@@ -40,8 +41,10 @@ pub struct Run {
     usage: TokenUsage,
     /// Tokens of each prompt in the places of pictures.
     image_tokens: Vec<usize>,
-    /// Seconds in which pictures were encoded.
-    encode_seconds: f64,
+    /// What becomes of its pictures.
+    pictures: Vec<PicturesUsed>,
+    /// What their pixels hold of the memory for large bodies, until its first token.
+    held: Option<BodyShare>,
     wishes: Wishes,
     started: Started,
     /// What ended it early.
@@ -115,7 +118,7 @@ impl Run {
         let image_tokens: Vec<usize> = job.prompts.iter().map(JobPrompt::image_tokens).collect();
         let choices = job.choices();
         let (told, telling) = Telling::begin(attempt);
-        let (sent, encode_seconds) = resume::send(&model, job.prompts, &job.wishes, &told)?;
+        let (sent, pictures) = resume::send(&model, job.prompts, &job.wishes, &told)?;
         let mut run = Run {
             sent,
             choices: (0..choices).map(|choice| OpenChoice::new(&job.split, draws::seed(choice))).collect(),
@@ -134,7 +137,8 @@ impl Run {
                 model: job.lease.name().to_owned(),
             },
             image_tokens,
-            encode_seconds,
+            pictures,
+            held: None,
             wishes: job.wishes,
             failure: None,
             over: false,
@@ -170,9 +174,9 @@ impl Run {
         self.ready.pop_front()
     }
 
-    /// Seconds in which pictures were encoded.
-    pub fn encode_seconds(&self) -> f64 {
-        self.encode_seconds
+    /// Holds memory until the pictures are encoded: then comes its first token.
+    pub fn hold(&mut self, share: BodyShare) {
+        self.held = Some(share);
     }
 
     /// Tokens so far; all of them when it has ended.
@@ -261,7 +265,10 @@ impl Run {
                 let part = DeltaPart::Progress { total, cached, computed };
                 self.ready.push_back(AnswerDelta { choice: first, part, tokens: vec![] });
             }
-            Event::Token(token) => self.token(first + token.index, token),
+            Event::Token(token) => {
+                self.held = None;
+                self.token(first + token.index, token);
+            }
             Event::Finished { index, text, reason, timings, .. } => {
                 self.finish(first + index, text, reason, timings);
             }
@@ -316,7 +323,8 @@ impl Run {
             self.usage.cached += usage.cached;
         }
         let tokens = std::mem::take(&mut self.choices[choice].held);
-        let end = ChoiceEnd { why, usage, timings, encode_seconds: self.encode_seconds };
+        let encode_seconds = self.pictures.iter().map(|used| used.now().encode_seconds).sum();
+        let end = ChoiceEnd { why, usage, timings, encode_seconds };
         let part = DeltaPart::End(Box::new(end));
         self.ready.push_back(AnswerDelta { choice, part, tokens });
     }

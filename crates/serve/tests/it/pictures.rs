@@ -522,13 +522,24 @@ fn pictures_are_counted_and_models_say_that_they_see() {
         chat(port, json!([image_url(&url("images/alpha.png")), image_url(&url("images/tiny.png"))])).json();
     assert!(answer["timings"]["encode_ms"].is_number(), "{answer}");
     let rows = answer["usage"]["prompt_tokens_details"]["image_tokens"].as_u64().expect("rows");
+    assert!(answer["timings"]["encode_ms"].as_f64() > Some(0.0), "{answer}");
+    assert_eq!(chat(port, json!([text("Again:"), image_url(&url("images/tiny.png"))])).status, 200);
+    let rows = rows + 4;
     let metrics = get(port, "/metrics").text();
     for line in [
-        "images_total{model_name=\"eyes\"} 2".to_owned(),
+        "images_total{model_name=\"eyes\"} 3".to_owned(),
         format!("image_tokens_total{{model_name=\"eyes\"}} {rows}"),
     ] {
         assert!(metrics.contains(&format!("lamina:{line}")), "{line} is not in\n{metrics}");
     }
+    let number = |name: &str| {
+        let found = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("lamina:{name}{{model_name=\"eyes\"}} ")));
+        found.and_then(|n| n.parse::<f64>().ok()).unwrap_or_else(|| panic!("{name} is not in\n{metrics}"))
+    };
+    let (hits, queries) = (number("image_cache_hits_total"), number("image_cache_queries_total"));
+    assert!(hits >= 1.0 && queries > hits && number("image_cache_bytes") > 0.0, "{hits} of {queries}");
     assert_eq!(get(port, "/props").json()["modalities"]["vision"], true);
     assert_eq!(get(port, "/v1/models").json()["data"][0]["meta"]["modalities"]["vision"], true);
     let shown = post(port, "/api/show", &json!({ "model": "eyes" })).json();
