@@ -2,10 +2,11 @@
 //!
 //! `cargo bench --bench host -- MODEL [--batch 32] [--gen 64] [--threads 2] [--smoke]`. A vocabulary of 128k tokens makes
 //! sampling dear. The forward pass is the sum over operators of a profile, which any version of Lamina can take. Each
-//! way of sampling is measured: greedy, the default chain, and one that needs every logit.
+//! way of sampling is measured: greedy, the default chain, and one that needs every logit. Then what recording costs: rounds
+//! without and with each detail in turn, the fastest of each.
 
 use lamina::{LoadOptions, Loaded, open};
-use lamina_engine::{Engine, Event, Generation, Request, Task, sample::SamplingParams};
+use lamina_engine::{Engine, Event, Generation, Request, Task, TraceDetail, sample::SamplingParams};
 use lamina_fixtures::CommandLine;
 use lamina_tokenize::Tokenizer;
 use std::{sync::mpsc::channel, time::Instant};
@@ -29,8 +30,9 @@ fn main() {
         open(model.as_deref(), &load, &|_, _| true).expect("the model opens");
     for (name, params) in WAYS {
         // One round to warm up.
-        decode(&mut engine, tokenizer.as_ref(), info.vocab, params, batch, tokens.min(8));
-        let (wall, forward) = decode(&mut engine, tokenizer.as_ref(), info.vocab, params, batch, tokens);
+        decode(&mut engine, tokenizer.as_ref(), info.vocab, params, (batch, tokens.min(8)), false);
+        let (wall, forward) =
+            decode(&mut engine, tokenizer.as_ref(), info.vocab, params, (batch, tokens), true);
         println!(
             "{name}: {batch} sequences, {} logits: {:.2} ms a step, {:.1} % not the forward pass",
             info.vocab,
@@ -38,16 +40,32 @@ fn main() {
             100.0 * (1.0 - forward / wall),
         );
     }
+    let mut round = |detail: Option<TraceDetail>| {
+        engine.record(detail);
+        let wall = decode(&mut engine, tokenizer.as_ref(), info.vocab, WAYS[1].1, (batch, tokens), false);
+        engine.record(None);
+        wall.0
+    };
+    let details: Vec<_> =
+        std::iter::once(None).chain(TraceDetail::ALL.map(|(_, detail)| Some(detail))).collect();
+    let mut fastest = vec![f64::INFINITY; details.len()];
+    for _ in 0..if smoke { 1 } else { 9 } {
+        fastest.iter_mut().zip(&details).for_each(|(best, detail)| *best = best.min(round(*detail)));
+    }
+    for (wall, detail) in fastest.iter().zip(&details).skip(1) {
+        let name = detail.map_or("", TraceDetail::name);
+        println!("recording {name}: {:+.2} % of a step", 100.0 * (wall / fastest[0] - 1.0));
+    }
 }
 
-/// Seconds that `tokens` steps of `batch` sequences take, and of these the operators' own.
+/// Seconds that `tokens` steps of `batch` sequences take, and of these the operators' own where they are `profiled`.
 fn decode(
     engine: &mut Engine,
     tokenizer: Option<&Tokenizer>,
     vocab: usize,
     params: &[(&str, f64)],
-    batch: usize,
-    tokens: usize,
+    (batch, tokens): (usize, usize),
+    profiled: bool,
 ) -> (f64, f64) {
     let mut sampling = SamplingParams::default();
     params.iter().for_each(|&(name, value)| sampling.set(name, value).expect("a parameter"));
@@ -72,15 +90,15 @@ fn decode(
         engine.step();
         silent.retain(|r| r.try_recv().is_err());
     }
-    engine.machine().profile(true);
+    engine.machine().profile(profiled);
     let begin = Instant::now();
     (0..tokens).for_each(|_| _ = engine.step());
     let wall = begin.elapsed().as_secs_f64();
-    let profile = engine.machine().profile(false).expect("was taken");
+    let profile = engine.machine().profile(false);
     while !engine.idle() {
         engine.step();
     }
-    (wall, profile.rows().iter().map(|row| row.1).sum())
+    (wall, profile.map_or(0.0, |profile| profile.rows().iter().map(|row| row.1).sum()))
 }
 
 fn add(engine: &mut Engine, prompt: Vec<u32>, g: Generation, events: std::sync::mpsc::Sender<Event>) {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .chat import Delta, DeltaRow, ToolCall, joined
 from .chat import Message as ChatMessage
+from .tint import tinted
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,11 @@ class Completion:
     """Of a chat: the answer taken apart; `text` is then its content."""
     images: List[ImageUse] = field(default_factory=list)
     """What the pictures of the prompt became, in their order."""
+    words: Optional[List[str]] = field(default=None, repr=False)
+    """Text of each token; None unless `logprobs` was asked for."""
+
+    def _repr_html_(self) -> str:
+        return tinted(self.text, self.words, self.logprobs, self.finish_reason)
 
     @property
     def completions(self) -> List["Completion"]:
@@ -322,6 +328,8 @@ class Asked(NamedTuple):
     prompt_logprobs: bool
     resumed: Sequence[int] = ()
     """Tokens that the answer had before."""
+    words: Optional[Callable[[List[int]], List[str]]] = None
+    """Text of each token."""
 
 
 def completion(answers: List[_Answer], asked: Asked, pictures: _Pictures) -> Completion:
@@ -371,9 +379,10 @@ def _answer(
     usage = Usage(prompt, len(tokens), cached, disk, sum(image.tokens for image in images))
     speculation = None if drafted is None else Speculation(*drafted)
     state = {"tokens": [*asked.resumed, *tokens], **dict(zip(("seed", "index", "drawn", "surprise"), sampler))}
+    words = asked.words(tokens) if asked.words is not None and asked.logprobs else None
     return Completion(
         asked.echo + text, tokens, reason, stop, logs, scores, usage, timings, complete, index, speculation, state, others,
-        images=images,
+        images=images, words=words,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 from . import _lamina, builtin, checks, loading
 from .foreign import LOADING, understands
 from .policy import Policy
+from .tint import memory_bar
 from .types import Path
 
 
@@ -55,6 +56,9 @@ class Plan:
 
     def __str__(self) -> str:
         return self.text
+
+    def _repr_html_(self) -> str:
+        return memory_bar(self.memory, self.text)
 
 
 @understands(LOADING)

@@ -63,6 +63,9 @@ def test_a_plan_reads_like_the_command():
     assert all(row["tok_s"] > 0 for rows in plan.predict.values() for row in rows)
     assert str(plan).startswith("model ") and "tokens/s" in str(plan)
     assert plan.memory["total"] == sum(plan.memory["parts"].values())
+    shown = plan._repr_html_()
+    assert shown.count("<rect") == sum(size > 0 for size in plan.memory["parts"].values())
+    assert "budget" in shown and "http" not in shown and str(plan).splitlines()[0].split()[1] in shown
 
 
 def test_what_does_not_fit_is_no_error():

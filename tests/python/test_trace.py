@@ -1,6 +1,7 @@
 """Recordings: the same answers, the forms they come in, and pages that strangers' texts do not break."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -55,6 +56,18 @@ def test_all_that_happens_meanwhile_is_watched(llm):
         llm.generate("A dog", max_tokens=5)
     assert list(watching.trace.sequences["what"]).count("end") == 2
     assert watching.trace.steps.to_dict()["machine"].min() > 0
+
+
+def test_a_notebook_shows_how_likely_words_were(llm):
+    plain = llm.generate(PROMPT, max_tokens=20, seed=3)
+    assert plain.words is None and "<span" not in plain._repr_html_()
+    answer = llm.generate(PROMPT, max_tokens=20, seed=3, logprobs=2)
+    assert "".join(answer.words) == answer.text == plain.text
+    assert len(answer.words) == len(answer.tokens)
+    shown = answer._repr_html_()
+    assert shown.count("<span") == len(answer.tokens) and "http" not in shown
+    hostile = replace(plain, text="<img src=x onerror=alert(1)>")
+    assert "<img" not in hostile._repr_html_()
 
 
 def test_texts_of_strangers_stay_text(llm):

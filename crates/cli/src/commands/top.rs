@@ -31,7 +31,7 @@ pub struct TopArgs {
     /// The server [default: http://127.0.0.1:8080]
     url: Option<String>,
     /// Key of the server
-    #[arg(long, value_name = "KEY", env = "LAMINA_API_KEY", hide_env_values = true)]
+    #[arg(long, value_name = "KEY", env = "LAMINA_API_KEY", hide_env_values = true, help_heading = "Server")]
     api_key: Option<String>,
     /// Seconds between two looks
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]

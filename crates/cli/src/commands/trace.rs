@@ -8,13 +8,14 @@ use crate::{
     output::{self, note},
     table::pairs,
 };
-use lamina::{GenerateOptions, LoadOptions, Model, Prompt, TraceDetail, files::read_given};
+use lamina::{ChatOptions, GenerateOptions, LoadOptions, Model, Prompt, TraceDetail, files::read_given};
 use lamina_see::{SeeError, Trace, TraceJob, chart, export, page, plan_view, record};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
 
 /// Tokens of an answer where nothing is said.
@@ -47,6 +48,12 @@ pub struct TraceArgs {
     /// Write the trace events of Chrome, which Perfetto opens, too
     #[arg(long, value_name = "FILE")]
     chrome: Option<PathBuf>,
+    /// Take PROMPT as a message to a model that chats, by its template
+    #[arg(long)]
+    chat: bool,
+    /// Open the page when it is written
+    #[arg(long)]
+    open: bool,
     /// Write the plan of the model instead: its operators, without running them
     #[arg(long)]
     plan: bool,
@@ -83,19 +90,17 @@ impl Execute for TraceArgs {
         };
         let model = self.lora.load(path.as_deref(), options.clone())?;
         let wanted = self.generate.wanted().options;
-        let job = |(text, most): (String, Option<usize>)| TraceJob {
-            prompt: Prompt::Text(text),
-            options: GenerateOptions {
-                max_tokens: most.or(wanted.max_tokens).or(Some(TOKENS)),
-                ..wanted.clone()
-            },
+        let job = |(text, most): (String, Option<usize>)| {
+            let max_tokens = most.or(wanted.max_tokens).or(Some(TOKENS));
+            let options = GenerateOptions { max_tokens, ..wanted.clone() };
+            Ok(TraceJob { prompt: prompt(&model, text, self.chat)?, options })
         };
-        let jobs: Vec<TraceJob> = texts.into_iter().map(job).collect();
+        let jobs = texts.into_iter().map(job).collect::<Result<Vec<TraceJob>>>()?;
         warm_up(&model)?;
         let (_, mut trace) =
             record(&model, &jobs, self.detail, &mut || true).map_err(|e| of_see(&self.out, e))?;
         trace.run.bandwidth = bandwidth(&options, &model);
-        let out = Written { out: self.out, figure: self.figure, chrome: self.chrome };
+        let out = Written { out: self.out, figure: self.figure, chrome: self.chrome, open: self.open };
         out.write(&trace)
     }
 }
@@ -108,7 +113,8 @@ impl TraceArgs {
     }
 
     fn write(self, trace: &Trace) -> Result<()> {
-        Written { out: self.out, figure: self.figure, chrome: self.chrome }.write(trace)
+        let TraceArgs { out, figure, chrome, open, .. } = self;
+        Written { out, figure, chrome, open }.write(trace)
     }
 
     fn plan(self) -> Result<()> {
@@ -131,6 +137,7 @@ struct Written {
     out: PathBuf,
     figure: Option<String>,
     chrome: Option<PathBuf>,
+    open: bool,
 }
 
 impl Written {
@@ -163,7 +170,35 @@ impl Written {
             chart::figures(trace).into_iter().map(|f| (f.title, f.finding.replace('*', ""))).collect();
         output::text(&pairs(lines))?;
         note(&format!("{} written", self.out.display()));
-        Ok(())
+        if self.open { show(&self.out) } else { Ok(()) }
+    }
+}
+
+/// What is continued: a text, or a message by the model's template.
+fn prompt(model: &Model, text: String, chat: bool) -> Result<Prompt> {
+    if !chat {
+        return Ok(Prompt::Text(text));
+    }
+    let message = json!({ "role": "user", "content": text });
+    Ok(Prompt::Tokens(model.chat_tokens(&[message], &ChatOptions::default())?))
+}
+
+/// Opens a file with what the system has for it.
+fn show(file: &Path) -> Result<()> {
+    let (program, arguments): (&str, &[&str]) = match std::env::consts::OS {
+        "macos" => ("open", &[]),
+        "windows" => ("cmd", &["/C", "start", ""]),
+        _ => ("xdg-open", &[]),
+    };
+    let mut opener = Command::new(program);
+    let quiet =
+        opener.args(arguments).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match quiet.status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => {
+            let problem = format!("{program} does not open it: open it in a browser by hand");
+            Err(CliError::Content { path: file.to_owned(), problem })
+        }
     }
 }
 

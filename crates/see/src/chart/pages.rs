@@ -64,7 +64,7 @@ pub(super) fn pages(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
         key: bytes(size),
         finding: told(strip, kept, page, size, shown),
         caption: "A cell is what all layers keep of one token; a row is a page. Whole pages are found again by what they hold. `at` is the page's place in memory.",
-        command: "lamina_kv_pages in /metrics",
+        command: "lamina:kv_pages in /metrics",
         colours: vec![("ca", "prompt, computed"), ("cc", "prompt, found"), ("cb", "answer")],
         svg: canvas.finish(),
         table: (vec!["page of the text", "layer group", "place in memory", "how"], rows.map(row).collect()),

@@ -79,9 +79,11 @@ pub(super) fn roofline(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
         );
         let (at_x, at_y) = (x.at(intensity(op)), y.at(rate(op)));
         canvas.dot(at_x, at_y, 5.5, class, &tip);
-        let (anchor, beside) = if at_x > WIDTH - 120.0 { (Anchor::End, -9.0) } else { (Anchor::Start, 9.0) };
-        canvas.text(at_x + beside, at_y + 4.0, "f", anchor, &op.name);
     }
+    names(
+        &mut canvas,
+        dots.iter().map(|(op, _)| (x.at(intensity(op)), y.at(rate(op)), op.name.as_str())).collect(),
+    );
     let fastest = dots.iter().map(|d| rate(&d.0)).fold(0.0, f64::max);
     let rows = dots.iter().map(|(o, class)| {
         let step = if *class == "ca" { "prompt" } else { "token" };
@@ -99,6 +101,19 @@ pub(super) fn roofline(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
         table: (vec!["step", "operator", "operations for a byte", "speed"], rows.collect()),
         ..Figure::default()
     })
+}
+
+/// Names beside their dots, from above; one that would lie on another moves below it.
+fn names(canvas: &mut Canvas, mut dots: Vec<(f64, f64, &str)>) {
+    dots.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let mut placed: Vec<(f64, f64)> = vec![];
+    for (x, y, name) in dots {
+        let crosses = |at: f64| placed.iter().any(|(px, py)| (px - x).abs() < 90.0 && (py - at).abs() < 12.0);
+        let at = (0..20).map(|i| y + 4.0 + 12.0 * f64::from(i)).find(|at| !crosses(*at)).unwrap_or(y);
+        placed.push((x, at));
+        let (anchor, beside) = if x > WIDTH - 120.0 { (Anchor::End, -9.0) } else { (Anchor::Start, 9.0) };
+        canvas.text(x + beside, at, "f", anchor, name);
+    }
 }
 
 /// The line on which reading takes all the time, as far as it lies inside.

@@ -34,6 +34,7 @@ const Top = (() => {
 
   function time(seconds) {
     if (seconds === null || seconds === undefined) return "–";
+    if (seconds === 0) return "0 s";
     if (seconds < 0.01) return `${(seconds * 1e3).toFixed(1)} ms`;
     if (seconds < 1) return `${Math.round(seconds * 1e3)} ms`;
     if (seconds < 100) return `${seconds.toFixed(1)} s`;
@@ -80,14 +81,15 @@ const Top = (() => {
   }
 
   // Lines of ten minutes with their names at their right ends.
-  function chart(id, series, unit, goal) {
+  // `least`: what the axis reaches in any case.
+  function chart(id, series, unit, goal, least) {
     const svg = byId(id);
     const width = Math.max(260, svg.parentNode.clientWidth);
     const box = { x: 52, y: 14, w: width - 52 - 86, h: 74 };
     svg.setAttribute("viewBox", `0 0 ${width} 108`);
     svg.replaceChildren();
     const values = series.map((s) => s.values);
-    const most = ceiling(Math.max(goal ?? 0, ...values.flat().filter((v) => v !== null && v !== undefined)));
+    const most = ceiling(Math.max(goal ?? 0, least ?? 0, ...values.flat().filter((v) => v !== null && v !== undefined)));
     for (const part of [0, 0.5, 1]) {
       const y = box.y + box.h * (1 - part);
       shape(svg, "line", { class: "grid", x1: box.x, x2: box.x + box.w, y1: y, y2: y });
@@ -169,7 +171,7 @@ const Top = (() => {
       ["memory", bytes(sample.resident)],
     ]);
     const part = (name) => column(name).map((n, i) => (n === null ? null : n / Math.max(1, column("pages")[i])));
-    chart("c-pages", [{ name: "held", colour: "orange", values: part("held") }, { name: "kept", colour: "green", values: part("cached") }], percent);
+    chart("c-pages", [{ name: "held", colour: "orange", values: part("held") }, { name: "kept", colour: "green", values: part("cached") }], percent, undefined, 1);
   }
 
   function who(sample) {

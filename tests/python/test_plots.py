@@ -1,0 +1,54 @@
+"""Pictures of commands' figures, and what a terminal shows of a server."""
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as xml
+
+import pytest
+from conftest import PACKAGED
+
+COMMANDS = {
+    "inspect": [],
+    "plan": ["--batch", "1"],
+    "bench": ["--prompt", "16", "--gen", "4", "--repeat", "1", "--threads", "1"],
+    "perplexity": ["--file", "{text}", "--context", "32", "--threads", "1"],
+    "imatrix": ["--file", "{text}", "--context", "32", "--threads", "1", "--output", "{folder}/matrix.gguf", "--force"],
+}
+
+
+def lamina(*arguments):
+    own = os.environ.get("LAMINA_TEST_COMMAND")
+    command = [own] if own else [sys.executable, "-m", "lamina"]
+    return subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=240)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_figures_are_drawn(tmp_path, name):
+    (tmp_path / "text").write_text("Once upon a time there was a little girl who liked to play outside. " * 8)
+    places = {"text": str(tmp_path / "text"), "folder": str(tmp_path)}
+    arguments = [argument.format(**places) for argument in COMMANDS[name]]
+    for end in "svg", "html":
+        picture = tmp_path / f"figures.{end}"
+        done = lamina(name, PACKAGED, *arguments, "--plot", picture)
+        assert done.returncode == 0, done.stderr
+        text = picture.read_text(encoding="utf-8")
+        assert "http://" not in text.replace("http://www.w3.org", "") and "<script" not in text
+        drawing = text if end == "svg" else text[text.index("<svg") : text.index("</svg>") + 6]
+        drawn = list(xml.fromstring(drawing).iter())
+        assert len([mark for mark in drawn if mark.tag.endswith(("rect", "path"))]) > 1
+        assert len([mark for mark in drawn if mark.tag.endswith("text")]) > 2
+    assert text.count("<tr>") > 2, "a page has the numbers"
+    wrong = lamina(name, PACKAGED, *arguments, "--plot", tmp_path / "figures.png")
+    assert wrong.returncode != 0 and ".svg or .html" in wrong.stderr
+
+
+def test_a_terminal_shows_a_server(server):
+    shown = lamina("top", server.url, "--once")
+    assert shown.returncode == 0, shown.stderr
+    assert "tokens/s out" in shown.stdout and "lamina-tiny" in shown.stdout and "\x1b" not in shown.stdout
+    sample = json.loads(lamina("top", server.url, "--once", "--json").stdout)
+    assert sample["models"][0]["state"] == "loaded" and sample["out"] is not None
+    gone = lamina("top", "http://127.0.0.1:9", "--once")
+    assert gone.returncode != 0 and "127.0.0.1:9" in gone.stderr
