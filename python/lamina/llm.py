@@ -78,6 +78,7 @@ class LLM(Coroutines, Closing):
         image_min_tokens: Optional[int] = None,
         image_limit: Optional[str] = None,
         allow_urls: Sequence[str] = (),
+        offline: bool = False,
     ) -> None:
         """Loads a model.
 
@@ -122,6 +123,7 @@ class LLM(Coroutines, Closing):
                 bytes, pixels and longer side of each, pixels and number of all in a request.
             allow_urls: hosts from which pictures may be fetched, by https and at addresses of the open internet alone:
                 "example.org", or "*.example.org" for all below it. None: no address is asked.
+            offline: True fetches nothing: of models that have names, those that were fetched before are used.
 
         Parameters of llama-cpp-python's `Llama` and vLLM's `LLM` are understood by their names too (model_path, n_ctx,
         n_gpu_layers, max_model_len, ..); one that there is no such thing for is refused, with what there is instead.

@@ -80,6 +80,7 @@ def plan(
     offload: Union[str, Policy] = "auto",
     panel_cache: Optional[Path] = None,
     kv_swap: Union[str, int, None] = None,
+    offline: bool = False,
     measure: bool = False,
     mmproj: Union[Path, bool, None] = None,
     image_cache: Union[str, int, None] = None,
@@ -112,6 +113,7 @@ def plan(
         image_max_tokens: as for `LLM`.
         image_min_tokens: as for `LLM`.
         image: width and height in pixels of a picture that shall be told about.
+        offline: as for `LLM`.
 
     Returns:
         What was found; a model that does not fit is no error: `fits` says so.

@@ -20,12 +20,16 @@ from .types import Processor
 
 _PARAMS = sampling_params()
 
-_OWN: Dict[str, Any] = {"max_tokens": None, "stop": [], "n": 1, "echo": False, "ignore_eos": False, "lora": {},
+_OWN: Dict[str, Any] = {"max_tokens": None, "min_tokens": 0, "stop": [], "stop_token_ids": [],
+                        "include_stop_str_in_output": False, "n": 1, "echo": False, "ignore_eos": False, "lora": {},
                         "grammar": None, "speculate": None, "context_shift": None,
                         "compress": None, "processor": None}  # fmt: skip
 _OWN_DOCS = {
     "max_tokens": "Tokens of the answer at most; None: as many as the context holds; 0: only the prompt is computed.",
+    "min_tokens": "Tokens before which nothing of stop, stop_token_ids and the model's own ends the answer; what a grammar ends, ends.",
     "stop": "Strings that end the answer; they are no part of it.",
+    "stop_token_ids": "Tokens that end the answer beside the model's own.",
+    "include_stop_str_in_output": "The string of stop that ended the answer stays in its text.",
     "n": "Answers to the same prompt, each from a random stream of its own.",
     "echo": "The prompt is put before the answer's text; with logprobs, those of the prompt's tokens come too.",
     "ignore_eos": "Tokens that end answers are chosen like any other.",
@@ -57,7 +61,10 @@ _TYPES: Dict[str, Any] = {
 }
 _FIELDS: Dict[str, Any] = {
     "max_tokens": Optional[int],
+    "min_tokens": int,
     "stop": List[str],
+    "stop_token_ids": List[int],
+    "include_stop_str_in_output": bool,
     "n": int,
     "echo": bool,
     "ignore_eos": bool,
@@ -150,13 +157,15 @@ def _canonical(options: Dict[str, Any]) -> Dict[str, Any]:
 def _clean(options: Dict[str, Any]) -> Dict[str, Any]:
     """Options under their own names, without those that are None, and checked where Rust does not."""
     values = {k: v for k, v in _canonical(options).items() if v is not None}
-    for name, least in (("max_tokens", 0), ("n", 1), ("context_shift", 0)):
+    for name, least in (("max_tokens", 0), ("min_tokens", 0), ("n", 1), ("context_shift", 0)):
         if name in values:
             values[name] = checks.whole(name, values[name], least)
-    for name in values.keys() & {"echo", "ignore_eos"}:
+    for name in values.keys() & {"echo", "ignore_eos", "include_stop_str_in_output"}:
         values[name] = checks.flag(name, values[name])
     for name in values.keys() & {"stop", "dry_sequence_breakers"}:
         values[name] = checks.texts(name, values[name])
+    if "stop_token_ids" in values:
+        values["stop_token_ids"] = checks.token_ids("stop_token_ids", values["stop_token_ids"]).tolist()
     if "compress" in values:
         values["compress"] = checks.text("compress", values["compress"])
     if "processor" in values and not callable(values["processor"]):

@@ -8,7 +8,10 @@ from .types import Processor, Reasoning
 
 class _ChatOptions(TypedDict, total=False):
     max_tokens: Optional[int]
+    min_tokens: Optional[int]
     stop: Union[None, str, List[str]]
+    stop_token_ids: Optional[List[int]]
+    include_stop_str_in_output: Optional[bool]
     n: Optional[int]
     echo: Optional[bool]
     ignore_eos: Optional[bool]
@@ -76,7 +79,10 @@ class SamplingOptions(_ChatOptions, total=False):
 class SamplingParams:
     __signature__: ClassVar[Signature]
     max_tokens: Optional[int]
+    min_tokens: int
     stop: List[str]
+    stop_token_ids: List[int]
+    include_stop_str_in_output: bool
     n: int
     echo: bool
     ignore_eos: bool

@@ -21,6 +21,7 @@ const NOUNS: &[&str] = &[
     "nested",
     "nesting",
     "pairing",
+    "ping",
     "pinned",
     "pooling",
     "reasoning",

@@ -22,7 +22,7 @@ class Hub:
     """`with Hub({"model.gguf": b"..."}) as hub: hub.url`. `cut` says after how many bytes a body ends, or None."""
 
     def __init__(self, files, cut=lambda: None):
-        self.files, self.cut, self.asked = files, cut, []
+        self.files, self.cut, self.asked, self.user = files, cut, [], "somebody"
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -89,6 +89,8 @@ class Hub:
         tree = [{"type": "file", "path": n, "size": len(d), "oid": etag(d)} for n, d in self.files.items()]
         if "/tree/" in path:
             return tree
+        if path == "/api/whoami-v2":
+            return {"name": self.user}
         return {"id": "org/model", "modelId": "org/model", "sha": COMMIT, "siblings": siblings, "private": False, "tags": [], "downloads": 1}
 
     def bodies(self):

@@ -154,3 +154,36 @@ def test_files_of_logits_that_are_none(text_file, tmp_path):
     ]:
         done = command("perplexity", *asked)
         assert done.returncode in (1, 2) and word in done.stderr, done.stderr
+
+
+def test_types_are_chosen_by_a_budget(shared, tmp_path):
+    """Measured here again: below the budget, and smaller than the smallest uniform type that keeps it."""
+    text, budget = (shared / "text" / "tinystories.txt").read_text()[:1500], 0.02
+    (tmp_path / "text.txt").write_text(text)
+    folder, out = shared / "models" / "stories260k", tmp_path / "out.gguf"
+    command = [*COMMAND, "quantize", folder, out, "--budget-kl", str(budget), "--measure", tmp_path / "text.txt", "--json"]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".gguf"] == ["out.gguf"], "candidates are gone"
+    with lamina.LLM(folder, context=512, progress=False) as base, lamina.LLM(out, context=512, progress=False) as model:
+        measured = model.divergence(base, text)
+    assert measured.kl <= budget and measured.kl == pytest.approx(told["budget"]["measured_kl"], rel=1e-6)
+    kept = [one for one in told["budget"]["uniform"] if one["kl"] <= budget]
+    size = sum(group["bytes"] for group in told["budget"]["groups"])
+    assert kept and size < min(one["bytes"] for one in kept), (size, kept)
+    assert len({group["type"] for group in told["budget"]["groups"]}) > 1
+    first = out.read_bytes()
+    assert subprocess.run([*map(str, [*command, "--force"])], capture_output=True).returncode == 0
+    assert out.read_bytes() == first, "the same each time"
+
+
+def test_a_budget_that_no_type_keeps_says_the_least(tmp_path):
+    (tmp_path / "text.txt").write_text(TEXT)
+    model = lamina.builtin.path()
+    command = [*COMMAND, "quantize", model, tmp_path / "out.gguf", "--measure", tmp_path / "text.txt", "--budget-kl"]
+    done = subprocess.run([*map(str, [*command, "1e-12"])], capture_output=True, text=True)
+    assert done.returncode == 1 and "no types keep the budget of" in done.stderr, done.stderr
+    assert not (tmp_path / "out.gguf").exists()
+    for wrong in ("0", "nan", "-1"):
+        assert subprocess.run([*map(str, [*command[:-1], f"--budget-kl={wrong}"])], capture_output=True).returncode == 2

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -141,6 +142,58 @@ def test_a_server_is_started_with_a_name(hub):
     with Live("hf:org/model:Q4_0") as server:
         status, _, text = server.request("/v1/models")
         assert status == 200 and json.loads(text)["data"][0]["id"] == "model:Q4_0"
+
+
+def test_offline_fetches_nothing_and_says_how(hub):
+    with pytest.raises(lamina.ModelError, match="hf:org/model is not on this machine, and nothing is fetched.*`lamina pull hf:org/model`"):
+        lamina.LLM("hf:org/model", offline=True)
+    done = run("inspect", "hf:org/model", "--offline")
+    assert done.returncode == 1 and "`lamina pull hf:org/model` fetches it" in done.stderr
+    assert not hub.asked
+    assert run("pull", "hf:org/model").returncode == 0
+    asked = len(hub.asked)
+    with lamina.LLM("hf:org/model", offline=True, progress=False) as llm:
+        assert llm.generate("Once", max_tokens=1).tokens
+    done = run("run", "hf:org/model:q4_0", "Once upon a time", "-n", "2", "--offline")
+    assert done.returncode == 0 and "offline was asked for: what was fetched before is used" in done.stderr
+    assert "fits" in json.loads(run("plan", "hf:org/model", "--offline", "--json").stdout)
+    done = run("serve", "hf:org/other", "--offline", "--port", "0")
+    assert done.returncode == 1 and "hf:org/other is not on this machine" in done.stderr
+    assert run("search", "words", env={**os.environ, "HF_HUB_OFFLINE": "1"}).returncode == 1
+    assert len(hub.asked) == asked, "nobody was asked"
+
+
+def test_whether_it_fits_is_said_before_by_what_decides_it_later(home, monkeypatch, made_folder):
+    """A GGUF file by its header, a folder by its configuration and the headers of its weights."""
+    with Hub(FILES) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        told = json.loads(run("pull", "hf:org/model", "--dry-run", "--json").stdout)
+        assert re.fullmatch(r"fits into memory: \S+ \S+ with \d+ tokens of context(, cut from \d+)?", told["fit"]), told
+        assert not list(home.glob("hub/models--org--model/blobs/*")), "nothing was kept"
+        ranges = [asked[2] for asked in hub.bodies()]
+        assert ranges and all(asked == "bytes=0-2097151" for asked in ranges), ranges
+        done = run("pull", "hf:org/model")
+        assert f"; {told['fit']}\n" in done.stderr, done.stderr
+        context = lamina.plan("hf:org/model", offline=True).context
+        assert f"with {context} tokens" in told["fit"]
+
+
+def test_a_terminal_does_not_show_a_token(hub, home):
+    pty = pytest.importorskip("pty")
+    hub.user, shown = "ann", b""
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(command("login"), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    while b"what you type is not shown" not in shown:
+        shown += os.read(ours, 4096)
+    # The line is asked for once the terminal has been told to show nothing.
+    time.sleep(1)
+    os.write(ours, b"hf_never_to_be_seen\n")
+    while b"logged in as ann" not in shown:
+        shown += os.read(ours, 4096)
+    assert child.wait(60) == 0 and b"never" not in shown
+    os.close(ours)
+    assert (home / "token").read_text() == "hf_never_to_be_seen"
 
 
 def test_errors_say_what_to_do(hub):

@@ -110,7 +110,8 @@ def test_an_empty_prompt_loads(client):
         ("/api/chat", {"messages": [{"role": "user", "content": "x", "images": ["AAAA"]}]}, 400, "images"),
         ("/api/generate", {"messages": None, "prompt": "x", "template": "{{ .Prompt }}"}, 400, "template"),
         ("/api/generate", {"messages": None, "prompt": "x", "context": [1]}, 400, "context"),
-        ("/api/pull", {}, 501, "library"),
+        ("/api/pull", {"messages": None, "model": "hf:a/b"}, 501, "--allow-pull"),
+        ("/api/create", {}, 501, "files"),
         ("/api/nothing", {}, 404, "path"),
     ],
 )

@@ -17,7 +17,7 @@ PACKAGE = Path(lamina.__file__).parent
 PARAMETERS = {
     "__init__": "path device context kv_dtype dtype threads seed progress loras draft cache_dir cache_disk memory"
     " offload panel_cache kv_swap device_memory panel_check mmproj image_cache image_max_tokens image_min_tokens"
-    " image_limit allow_urls",
+    " image_limit allow_urls offline",
     "generate": "prompt sampling_params resume images options",
     "stream": "prompt sampling_params images options",
     "chat": "messages tools response_format stream chat_template chat_template_kwargs split_special_tokens"
@@ -56,7 +56,7 @@ def test_defaults():
         "path": None, "device": "auto", "context": None, "kv_dtype": "f16", "dtype": "auto", "threads": None,
         "seed": None, "progress": True, "loras": None, "draft": None,
         "cache_dir": None, "cache_disk": None, "memory": None, "offload": "auto", "panel_cache": None,
-        "kv_swap": None, "device_memory": None, "panel_check": "always",
+        "kv_swap": None, "device_memory": None, "panel_check": "always", "offline": False,
         "mmproj": None, "image_cache": None, "image_max_tokens": None, "image_min_tokens": None, "image_limit": None,
         "allow_urls": (),
     }  # fmt: skip
@@ -142,7 +142,8 @@ def test_the_stub_of_options_is_true():
         found = [f.target.id for f in classes[name].body if isinstance(f, ast.AnnAssign)]
         return [f for f in found if not f.startswith("_")]
 
-    own = ["max_tokens", "stop", "n", "echo", "ignore_eos", "lora", "grammar", "speculate", "context_shift", "compress", "processor"]
+    own = """max_tokens min_tokens stop stop_token_ids include_stop_str_in_output n echo ignore_eos lora grammar speculate
+    context_shift compress processor""".split()
     grammars = [name for name in constraint.SOURCES if name != "grammar"]
     rows = _lamina.sampling_params()
     assert fields("SamplingParams") == [*own, *(row[0] for row in rows)]

@@ -144,6 +144,68 @@ def test_what_is_not_here_is_named(llm):
         BeamSearchParams(beam_width=2, max_tokens=2, temperature=0.5)
 
 
+PUBLIC = """n best_of presence_penalty frequency_penalty repetition_penalty temperature top_p top_k min_p seed stop stop_token_ids
+ignore_eos max_tokens min_tokens logprobs prompt_logprobs flat_logprobs detokenize skip_special_tokens
+spaces_between_special_tokens include_stop_str_in_output truncate_prompt_tokens output_kind skip_clone structured_outputs
+guided_decoding logit_bias allowed_token_ids bad_words extra_args skip_reading_prefix_cache thinking_token_budget
+repetition_detection logits_processors""".split()
+"""Fields of `SamplingParams` in vLLM's documentation, and in that of its older versions."""
+
+ASKED = {
+    "best_of": 3, "detokenize": False, "skip_special_tokens": False, "truncate_prompt_tokens": 8, "allowed_token_ids": [1],
+    "bad_words": ["x"], "extra_args": {"a": 1}, "skip_reading_prefix_cache": True, "thinking_token_budget": 9,
+    "repetition_detection": {"a": 1}, "logits_processors": [max],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_field_is_known_or_refused_by_name(name):
+    from lamina.compat.vllm.params import FIELDS
+
+    params = SamplingParams()
+    assert getattr(params, name) == FIELDS[name]
+    if name in ASKED:
+        with pytest.raises(lamina.UnsupportedError, match=f"^{name}="):
+            SamplingParams(**{name: ASKED[name]})
+        with pytest.raises(lamina.UnsupportedError, match=f"^{name}="):
+            setattr(params, name, ASKED[name])
+    else:
+        SamplingParams(**{name: FIELDS[name]})
+    assert {*FIELDS} == {*PUBLIC}
+
+
+def test_fields_may_be_set_later(llm):
+    params = SamplingParams(temperature=0)
+    params.max_tokens, params.logprobs = 3, 1
+    other = params.clone()
+    other.max_tokens = 5
+    params.stop_token_ids = [10**6]
+    outputs = llm.generate(PROMPTS[:2], [params, other])
+    assert [len(output.outputs[0].token_ids) for output in outputs] == [3, 5] and outputs[0].outputs[0].logprobs
+    with pytest.raises(AttributeError, match="max_token'"):
+        params.max_token = 3
+    with pytest.raises(lamina.InvalidRequestError, match="top_p = 7"):
+        params.top_p = 7.0
+    assert params.top_p == 1.0 and SamplingParams.from_optional(n=None, top_k=None).max_tokens == 16
+    assert "stop_token_ids=[1000000]" in repr(params) and "top_p" not in repr(params)
+
+
+def test_tokens_end_answers_and_answers_have_a_least_length(llm, own):
+    whole = llm.generate(PROMPTS[0], SamplingParams(temperature=0, max_tokens=12))[0].outputs[0]
+    end = whole.token_ids[5]
+    first = whole.token_ids.index(end)
+    cut = llm.generate(PROMPTS[0], SamplingParams(temperature=0, max_tokens=12, stop_token_ids=[end]))[0].outputs[0]
+    assert (cut.finish_reason, cut.stop_reason) == ("stop", end) and len(cut.token_ids) <= first + 1
+    params = SamplingParams(temperature=0, max_tokens=12, stop_token_ids=[end], min_tokens=first + 1)
+    later = llm.generate(PROMPTS[0], params)[0].outputs[0]
+    assert len(later.token_ids) > first
+    word = own.detokenize(whole.token_ids).split()[2]
+    held = llm.generate(PROMPTS[0], SamplingParams(temperature=0, max_tokens=12, stop=word, include_stop_str_in_output=True))
+    assert held[0].outputs[0].text.endswith(word) and held[0].outputs[0].stop_reason == word
+    ours = own.generate(PROMPTS[0], temperature=0, max_tokens=12, stop_token_ids=[end])
+    assert ours.text == cut.text
+
+
 def test_the_tokenizer_of_programs(llm, own):
     tokenizer = llm.get_tokenizer()
     ids = tokenizer.encode("Once upon")

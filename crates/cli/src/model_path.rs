@@ -16,17 +16,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The path of a model; none is the one inside the package.
-pub fn model(given: Option<&Path>) -> Result<Option<PathBuf>> {
+/// The path of a model, which is fetched where `options` allow it; none is the one inside the package.
+pub fn model(given: Option<&Path>, options: &LoadOptions) -> Result<Option<PathBuf>> {
     let meant = given.and_then(lamina::meant);
     let accepted = meant.map(|name| ask(given, &name)).transpose()?;
     let given = accepted.as_deref().or(given);
-    fetching(|line| lamina::locate(given, line))
+    fetching(|line| lamina::locate(given, options, line))
 }
 
 /// The same where a model has to be named.
-pub fn needed(given: &Path) -> Result<PathBuf> {
-    Ok(model(Some(given))?.unwrap_or_else(|| given.to_owned()))
+pub fn needed(given: &Path, options: &LoadOptions) -> Result<PathBuf> {
+    Ok(model(Some(given), options)?.unwrap_or_else(|| given.to_owned()))
 }
 
 /// Options whose draft model and adapters are on this machine.
@@ -85,7 +85,7 @@ impl PullWatch for PullLine {
     }
 
     fn at(&self, progress: &PullProgress) -> bool {
-        let PullProgress { file, done, size, fetched } = progress;
+        let PullProgress { file, done, size, fetched, .. } = progress;
         let tenths = (10 * done).checked_div(*size).unwrap_or(0);
         if watched() {
             self.bar.at(file, *done, *size);

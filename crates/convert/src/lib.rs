@@ -13,6 +13,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod budget;
 mod draft;
 mod error;
 mod folder;
@@ -24,6 +25,7 @@ mod open;
 mod types;
 mod write;
 
+pub use budget::{BudgetChoice, LADDER, Levels, Measure, TypeGroup, spend_budget};
 pub use draft::{Draft, Planned};
 pub use error::{ConvertError, Result};
 pub use imatrix::{Imatrix, ImatrixWriter, Sums};

@@ -79,6 +79,23 @@ impl HubCache {
         let whole = is_whole(&repo.snapshot(&commit), &choice);
         Ok(whole.then(|| repo.path_of(&commit, &choice)))
     }
+
+    /// What is missing of a name that [`find`](Self::find) does not find, in brackets; nothing where all of it is.
+    pub fn missing(&self, name: &RepoName) -> String {
+        let repo = self.repo(&name.repo);
+        let what = match (repo.commit(name.revision()), repo.commits()) {
+            (None, others) if others.is_empty() => return String::new(),
+            (None, others) => {
+                format!("its revision {} was not fetched, but {}", name.revision(), others.join(", "))
+            }
+            (Some(commit), _) => match choose(&repo.files(&commit), &name.part) {
+                Err((problem, files)) if files.is_empty() => problem,
+                Err((problem, files)) => format!("{problem}; here are: {}", files.join(", ")),
+                Ok(_) => "some of its files are missing".to_owned(),
+            },
+        };
+        format!(" ({what})")
+    }
 }
 
 impl CachedRepo {

@@ -120,11 +120,21 @@ pub enum HubError {
         problem: String,
     },
     /// Not on this machine, and nothing is fetched.
-    #[error("{name} is not on this machine, and {why}")]
+    #[error(
+        "{name} is not on this machine{missing}, and {why}: where there is a network, `lamina pull {name}` fetches it"
+    )]
     NotHere {
         /// The name.
         name: String,
+        /// What of it is missing, where a part of it is here; in brackets.
+        missing: String,
         /// Why it is not fetched.
+        why: &'static str,
+    },
+    /// The hub would have to be asked.
+    #[error("the hub is not asked: {why}")]
+    Offline {
+        /// Who wants it so.
         why: &'static str,
     },
     /// Another program's store does not have it.

@@ -8,7 +8,7 @@ use crate::{
     name::{ModelName, RepoName},
     ollama::OllamaStore,
     progress::PullWatch,
-    settings::HubSettings,
+    settings::{HubSettings, OfflineBy},
 };
 use std::path::PathBuf;
 
@@ -44,6 +44,15 @@ impl Hub {
         }
     }
 
+    /// The same, which fetches nothing where `offline` says so.
+    #[must_use]
+    pub fn offline(mut self, offline: bool) -> Hub {
+        if offline {
+            self.settings.offline.get_or_insert(OfflineBy::Caller);
+        }
+        self
+    }
+
     /// The file or folder of a model, which is fetched where it is not here yet. It waits for the network, with pauses after
     /// which what is missing alone is asked for again.
     ///
@@ -57,20 +66,20 @@ impl Hub {
                 Ok(found)
             }
             ModelName::LmStudio(name) => self.lm_studio.find(name),
-            ModelName::Hub(repo) if self.settings.offline => self.here(repo, OFFLINE, watch),
-            ModelName::Hub(repo) => self.hub_model(repo, watch),
+            ModelName::Hub(repo) => match self.settings.offline {
+                Some(by) => self.here(repo, by.why(), watch),
+                None => self.hub_model(repo, watch),
+            },
             ModelName::Url(url) => self.url_model(url, watch),
         }
     }
 
     /// A model that was fetched before.
     pub(crate) fn here(&self, name: &RepoName, why: &'static str, watch: &dyn PullWatch) -> Result<PathBuf> {
-        let missing = || HubError::NotHere { name: format!("hf:{name}"), why };
+        let missing =
+            || HubError::NotHere { name: format!("hf:{name}"), missing: self.cache.missing(name), why };
         let found = self.cache.find(name)?.ok_or_else(missing)?;
         watch.say(&format!("{why}: what was fetched before is used"));
         Ok(found)
     }
 }
-
-/// Why nothing is fetched.
-pub(crate) const OFFLINE: &str = "HF_HUB_OFFLINE is set";

@@ -14,9 +14,13 @@ mod name;
 #[cfg(not(feature = "client"))]
 mod no_client;
 mod ollama;
+#[cfg(feature = "client")]
+mod preview;
 mod progress;
 #[cfg(feature = "client")]
 mod pull;
+#[cfg(feature = "client")]
+mod pull_job;
 mod removal;
 #[cfg(feature = "client")]
 mod search;
@@ -40,13 +44,13 @@ pub use list::list_all;
 pub use lm_studio::LmStudioStore;
 pub use name::{ModelName, RepoName, RepoPart, is_inner_path};
 pub use ollama::OllamaStore;
-pub use progress::{ModelPreview, PullProgress, PullWatch};
+pub use progress::{BegunFile, BegunModel, FitAnswer, ModelPreview, PullProgress, PullWatch};
 #[cfg(feature = "client")]
-pub use pull::{PullPlan, PulledFile};
+pub use pull_job::{PullPlan, PulledFile};
 pub use removal::Removal;
 #[cfg(feature = "client")]
 pub use search::SearchHit;
-pub use settings::HubSettings;
+pub use settings::{HubSettings, OfflineBy};
 pub use store::{ModelStore, StoredModel};
 
 /// How files are fetched: not at all.

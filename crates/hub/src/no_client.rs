@@ -17,6 +17,6 @@ impl Hub {
     }
 
     pub(crate) fn url_model(&self, url: &str, _: &dyn PullWatch) -> Result<PathBuf> {
-        Err(HubError::NotHere { name: url.to_owned(), why: LEFT_OUT })
+        Err(HubError::NotHere { name: url.to_owned(), missing: String::new(), why: LEFT_OUT })
     }
 }

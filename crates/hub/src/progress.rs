@@ -5,6 +5,8 @@
 pub struct PullProgress {
     /// The file that is fetched now, by its path in the repository.
     pub file: String,
+    /// Its checksum as `sha256:..`, where the hub tells it before.
+    pub digest: Option<String>,
     /// Bytes of all files that are here.
     pub done: u64,
     /// Bytes of all files, as far as they are known.
@@ -22,6 +24,42 @@ pub enum ModelPreview<'a> {
     Config(&'a str),
 }
 
+/// What is known of a model before it is fetched.
+#[derive(Debug, Clone, Default)]
+pub struct BegunModel {
+    /// `config.json` of a folder; none: its files are GGUF.
+    pub config: Option<String>,
+    /// The files of its weights, in their order.
+    pub files: Vec<BegunFile>,
+}
+
+/// The beginning of a file.
+#[derive(Debug, Clone)]
+pub struct BegunFile {
+    /// Inside of the repository.
+    pub path: String,
+    /// Bytes of all of it.
+    pub size: u64,
+    /// The first ones.
+    pub bytes: Vec<u8>,
+}
+
+/// Whether a model fits into memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FitAnswer {
+    /// In words.
+    Told(String),
+    /// To tell it, so many bytes of the file of that number are needed.
+    Wants {
+        /// From 0.
+        file: usize,
+        /// From its first one.
+        bytes: u64,
+    },
+    /// That cannot be told.
+    Unknown,
+}
+
 /// Watches while a model is fetched.
 pub trait PullWatch {
     /// Hears what will be fetched, what is used in its place, and what could be meant: a line at a time.
@@ -33,6 +71,11 @@ pub trait PullWatch {
     /// Why it is not.
     fn judge(&self, _preview: &ModelPreview<'_>) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Tells by the beginnings of its files whether a model fits into memory.
+    fn fits(&self, _begun: &BegunModel) -> FitAnswer {
+        FitAnswer::Unknown
     }
 
     /// Hears ten times in a second how far it is; false gives up.

@@ -2,92 +2,16 @@
 
 use crate::{
     cache::CachedRepo,
-    choice::{ChosenFiles, choose},
-    client::{Checksum, Counter, FileFacts, HubQuestion, PartialFile, Remote, Transfer},
+    choice::choose,
+    client::{Checksum, FileFacts, HubQuestion, PartialFile, Remote, Transfer},
     error::{HubError, Result},
     hub::Hub,
     name::{RepoName, is_inner_path},
-    progress::{ModelPreview, PullProgress, PullWatch},
+    progress::PullWatch,
+    pull_job::{GLANCE, PullJob, PullMeter, PullPlan, PulledFile, attend},
 };
-use lamina_base::{
-    available_memory,
-    files::{open_lock, read_text},
-    human_bytes,
-};
-use std::{
-    fs::File,
-    future::Future,
-    path::PathBuf,
-    pin::pin,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
-
-/// How often whoever watches hears how far it is.
-const GLANCE: Duration = Duration::from_millis(100);
-/// What says what the model of a folder is.
-const CONFIG: &str = "config.json";
-
-/// What a name leads to on the hub, and what of it is here.
-#[derive(Debug, Clone)]
-pub struct PullPlan {
-    /// The commit.
-    pub commit: String,
-    /// What it is opened by once all is here.
-    pub path: PathBuf,
-    /// Its files.
-    pub files: Vec<PulledFile>,
-    choice: ChosenFiles,
-}
-
-/// A file of a model.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PulledFile {
-    /// Inside of the repository.
-    pub path: String,
-    /// Bytes, where they are told.
-    pub size: Option<u64>,
-    /// It is in its snapshot.
-    pub is_here: bool,
-    etag: String,
-}
-
-/// What is told to whoever watches.
-#[derive(Debug, Default)]
-pub struct PullMeter {
-    /// Bytes.
-    pub counter: Arc<Counter>,
-    size: AtomicU64,
-    file: Mutex<String>,
-}
-
-impl PullPlan {
-    /// Bytes of all files, and of those that are not here.
-    pub fn bytes(&self) -> (u64, u64) {
-        let sum = |files: &mut dyn Iterator<Item = &PulledFile>| files.filter_map(|f| f.size).sum();
-        (sum(&mut self.files.iter()), sum(&mut self.files.iter().filter(|f| !f.is_here)))
-    }
-}
-
-impl PullMeter {
-    /// `size` bytes are to come, of `file`.
-    pub fn begin(&self, file: &str, size: u64) {
-        file.clone_into(&mut self.file.lock().unwrap_or_else(PoisonError::into_inner));
-        self.size.store(size, Relaxed);
-    }
-
-    fn now(&self) -> PullProgress {
-        PullProgress {
-            file: self.file.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            done: self.counter.done.load(Relaxed),
-            size: self.size.load(Relaxed),
-            fetched: self.counter.fetched.load(Relaxed),
-        }
-    }
-}
+use lamina_base::{available_memory, files::open_lock, human_bytes};
+use std::{fs::File, path::PathBuf, sync::atomic::Ordering::Relaxed};
 
 impl Hub {
     /// What a name leads to now. Nothing is fetched.
@@ -117,12 +41,15 @@ impl Hub {
                 }
                 plan => plan?,
             };
-            self.fetch(&remote, name, &plan, &meter, watch).await?;
+            self.fetch(PullJob { remote: &remote, name, plan: &plan, meter: &meter, watch }).await?;
             Ok(plan.path)
         })
     }
 
     pub(crate) fn remote(&self) -> Result<Remote> {
+        if let Some(by) = self.settings.offline {
+            return Err(HubError::Offline { why: by.why() });
+        }
         Remote::new(&self.settings, &self.pace)
     }
 
@@ -172,68 +99,35 @@ impl Hub {
         Ok(PullPlan { path: repo.path_of(&facts.commit, &choice), commit: facts.commit, files, choice })
     }
 
-    async fn fetch(
-        &self,
-        remote: &Remote,
-        name: &RepoName,
-        plan: &PullPlan,
-        meter: &PullMeter,
-        watch: &dyn PullWatch,
-    ) -> Result<()> {
+    async fn fetch(&self, job: PullJob<'_>) -> Result<()> {
+        let PullJob { name, plan, meter, watch, .. } = job;
         let repo = self.cache.repo(&name.repo);
         repo.make()?;
-        let missing = |file: &&PulledFile| !file.is_here && !repo.blob(&file.etag).is_ok_and(|b| b.is_file());
-        if plan.files.iter().any(|file| missing(&file)) {
-            self.tell(name, plan, &repo, watch)?;
+        let missing = |file: &PulledFile| !file.is_here && !repo.blob(&file.etag).is_ok_and(|b| b.is_file());
+        if plan.files.iter().any(missing) {
+            let room = self.needed_room(plan, &repo)?;
+            // What says whether the rest is worth it comes first.
+            let fit = self.preview(job).await?;
+            tell(name, plan, room, fit, watch);
         }
         let (size, later) = plan.bytes();
         meter.counter.done.fetch_add(size - later, Relaxed);
-        // What says whether the rest is worth it comes first.
-        let first = |file: &&PulledFile| plan.choice.is_folder && file.path == CONFIG;
-        let (first, rest): (Vec<_>, Vec<_>) = plan.files.iter().filter(|f| !f.is_here).partition(first);
-        for file in first.into_iter().chain(rest) {
-            let transfer = self.transfer(remote, name, plan, file, meter)?;
-            if missing(&file) && !plan.choice.is_folder && file.path == plan.choice.files[0].path {
-                self.judge(&transfer, name, watch).await?;
-            }
-            meter.begin(&file.path, size);
-            let path = self.blob(&repo, plan, file, transfer, watch).await?;
-            if plan.choice.is_folder && file.path == CONFIG {
-                let text = read_text(&path).map_err(HubError::file("read", &path))?;
-                let unfit = |why| HubError::Unfit { name: format!("hf:{name}"), why };
-                watch.judge(&ModelPreview::Config(&text)).map_err(unfit)?;
-            }
+        for file in plan.files.iter().filter(|f| !f.is_here) {
+            meter.begin(&file.path, &file.etag, size);
+            self.blob(&repo, plan, file, self.transfer(job, file)?, watch).await?;
         }
         repo.note_commit(name.revision(), &plan.commit)
     }
 
-    /// Says what is about to come, and refuses what the disk has no room for.
-    fn tell(&self, name: &RepoName, plan: &PullPlan, repo: &CachedRepo, watch: &dyn PullWatch) -> Result<()> {
-        let (size, later) = plan.bytes();
+    /// Bytes that are to come, and those that are free for them; an error where these are fewer.
+    fn needed_room(&self, plan: &PullPlan, repo: &CachedRepo) -> Result<(u64, Option<u64>)> {
         let left = plan
             .files
             .iter()
             .filter(|f| !f.is_here)
             .filter_map(|f| Some(PartialFile::left(&repo.blob(&f.etag).ok()?, f.size)));
-        let needed = later.saturating_sub(left.sum());
-        let free = self
-            .room(&repo.folder, needed)?
-            .map_or(String::new(), |free| format!(", {} free on disk", human_bytes(free)));
-        let memory = available_memory().map_or("", |memory| match size <= memory {
-            true => "; its weights fit into memory",
-            false => "; more than the free memory: weights will be read from disk in every step",
-        });
-        let files = if plan.files.len() == 1 {
-            plan.files[0].path.clone()
-        } else {
-            format!("{} files", plan.files.len())
-        };
-        watch.say(&format!(
-            "fetching hf:{name}: {files}, {} ({} to come{free}){memory}",
-            human_bytes(size),
-            human_bytes(needed)
-        ));
-        Ok(())
+        let needed = plan.bytes().1.saturating_sub(left.sum());
+        Ok((needed, self.room(&repo.folder, needed)?))
     }
 
     /// Bytes that are free where `folder` is; an error where they are fewer than needed.
@@ -245,14 +139,8 @@ impl Hub {
         }
     }
 
-    fn transfer(
-        &self,
-        remote: &Remote,
-        name: &RepoName,
-        plan: &PullPlan,
-        file: &PulledFile,
-        meter: &PullMeter,
-    ) -> Result<Transfer> {
+    pub(crate) fn transfer(&self, job: PullJob<'_>, file: &PulledFile) -> Result<Transfer> {
+        let PullJob { remote, name, plan, meter, .. } = job;
         let asked = HubQuestion { repo: &name.repo, revision: &plan.commit, file: &file.path };
         Ok(Transfer {
             remote: remote.clone(),
@@ -264,16 +152,6 @@ impl Hub {
             pace: self.pace.clone(),
             counter: meter.counter.clone(),
         })
-    }
-
-    /// Shows whoever watches the beginning of a large GGUF file.
-    async fn judge(&self, transfer: &Transfer, name: &RepoName, watch: &dyn PullWatch) -> Result<()> {
-        if transfer.facts.size.is_none_or(|size| size <= self.pace.preview) {
-            return Ok(());
-        }
-        let beginning = transfer.beginning(self.pace.preview).await?;
-        let unfit = |why| HubError::Unfit { name: format!("hf:{name}"), why };
-        watch.judge(&ModelPreview::Gguf(&beginning)).map_err(unfit)
     }
 
     /// Has a blob in the cache and its link in the snapshot.
@@ -297,6 +175,29 @@ impl Hub {
     }
 }
 
+/// Says what is about to come, and whether it fits; by the sizes of files where nothing better is known.
+fn tell(
+    name: &RepoName,
+    plan: &PullPlan,
+    (needed, free): (u64, Option<u64>),
+    fit: Option<String>,
+    watch: &dyn PullWatch,
+) {
+    let size = plan.bytes().0;
+    let free = free.map_or(String::new(), |free| format!(", {} free on disk", human_bytes(free)));
+    let by_size = |memory| match size <= memory {
+        true => "its weights fit into memory".to_owned(),
+        false => "more than the free memory: weights will be read from disk in every step".to_owned(),
+    };
+    let fit = fit.or_else(|| available_memory().map(by_size)).map_or(String::new(), |fit| format!("; {fit}"));
+    let files = match &plan.files[..] {
+        [one] => one.path.clone(),
+        files => format!("{} files", files.len()),
+    };
+    let (size, needed) = (human_bytes(size), human_bytes(needed));
+    watch.say(&format!("fetching hf:{name}: {files}, {size} ({needed} to come{free}){fit}"));
+}
+
 /// The lock of a blob, once no other program holds it.
 async fn held(path: PathBuf, file: &str, watch: &dyn PullWatch) -> Result<File> {
     let lock = open_lock(&path).map_err(HubError::file("lock", &path))?;
@@ -313,32 +214,6 @@ async fn held(path: PathBuf, file: &str, watch: &dyn PullWatch) -> Result<File> 
         tokio::time::sleep(GLANCE).await;
     }
     Ok(lock)
-}
-
-/// What `work` gives, while `watch` hears how far it is and may give up.
-pub fn attend<T>(
-    watch: &dyn PullWatch,
-    meter: &PullMeter,
-    work: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|e| HubError::Connection(format!("no means to wait for a network: {e}")))?;
-    let done = runtime.block_on(async {
-        let mut work = pin!(work);
-        loop {
-            if let Ok(done) = tokio::time::timeout(GLANCE, work.as_mut()).await {
-                return done;
-            }
-            if !watch.at(&meter.now()) {
-                return Err(HubError::Cancelled);
-            }
-        }
-    });
-    watch.at(&meter.now());
-    // Nobody waits for the name of a host to be found any more.
-    runtime.shutdown_background();
-    done
 }
 
 fn is_commit(revision: &str) -> bool {

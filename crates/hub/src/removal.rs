@@ -38,8 +38,8 @@ impl HubCache {
             commits.iter().flat_map(|commit| links(&repo, commit, &name.part)).collect();
         let all = name.revision.is_none() && name.part == RepoPart::Default && repo.folder.is_dir();
         if links.is_empty() && !all {
-            let why = "nothing of it is in the hub's cache; `lamina list` names what there is";
-            return Err(HubError::NotHere { name: format!("hf:{name}"), why });
+            let problem = "nothing of it is in the hub's cache; `lamina list` names what there is".into();
+            return Err(HubError::Store { name: format!("hf:{name}"), problem });
         }
         if all {
             return remove_all(&repo, dry);

@@ -5,7 +5,7 @@ use crate::{
     client::HubQuestion,
     error::{HubError, Result},
     hub::Hub,
-    pull::{PullMeter, attend},
+    pull_job::{PullMeter, attend},
     settings::HubSettings,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};

@@ -15,6 +15,25 @@ const MOST_TOKEN: u64 = 64 << 10;
 /// Words that mean yes in variables of the hub's client.
 const YES: &[&str] = &["1", "on", "yes", "true"];
 
+/// Who wants that nothing is fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfflineBy {
+    /// `HF_HUB_OFFLINE`.
+    Variable,
+    /// Whoever calls: `--offline`, `offline=True`.
+    Caller,
+}
+
+impl OfflineBy {
+    /// In messages.
+    pub fn why(self) -> &'static str {
+        match self {
+            OfflineBy::Variable => "HF_HUB_OFFLINE is set",
+            OfflineBy::Caller => "nothing is fetched: offline was asked for",
+        }
+    }
+}
+
 /// Where the hub and its cache are, and who asks.
 #[derive(Clone, PartialEq)]
 pub struct HubSettings {
@@ -26,8 +45,8 @@ pub struct HubSettings {
     pub token: Option<String>,
     /// Where `lamina login` keeps a token.
     pub token_file: PathBuf,
-    /// Nothing is fetched.
-    pub offline: bool,
+    /// Who wants that nothing is fetched; none: what is not here is.
+    pub offline: Option<OfflineBy>,
     /// Folder of what was fetched by its address.
     pub urls: PathBuf,
 }
@@ -54,7 +73,7 @@ impl HubSettings {
             endpoint: text("HF_ENDPOINT").unwrap_or_else(|| ENDPOINT.into()).trim_end_matches('/').to_owned(),
             token: token.filter(|t| !t.is_empty()).or_else(|| kept_token(&token_file)),
             token_file,
-            offline,
+            offline: offline.then_some(OfflineBy::Variable),
             urls: lamina_disk::cache_folder().join("urls"),
         }
     }
@@ -64,7 +83,7 @@ impl HubSettings {
 impl fmt::Debug for HubSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let HubSettings { cache, endpoint, offline, .. } = self;
-        write!(f, "HubSettings({endpoint}, {}, offline: {offline})", cache.display())
+        write!(f, "HubSettings({endpoint}, {}, offline: {offline:?})", cache.display())
     }
 }
 
@@ -101,8 +120,11 @@ mod tests {
     #[test]
     fn mirrors_and_offline_are_words_of_the_environment() {
         let found = settings(&[("HF_ENDPOINT", "http://mirror.test/"), ("HF_HUB_OFFLINE", "True")]);
-        assert_eq!((found.endpoint.as_str(), found.offline), ("http://mirror.test", true));
-        assert!(!settings(&[("HF_HUB_OFFLINE", "0")]).offline);
+        assert_eq!(
+            (found.endpoint.as_str(), found.offline),
+            ("http://mirror.test", Some(OfflineBy::Variable))
+        );
+        assert_eq!(settings(&[("HF_HUB_OFFLINE", "0")]).offline, None);
     }
 
     #[test]

@@ -4,10 +4,10 @@ use crate::{
     cache::{is_plain, make_folder, write_whole},
     client::{Checksum, HubQuestion, PartialFile, Transfer, text_digest},
     error::{HubError, Result},
-    hub::{Hub, OFFLINE},
+    hub::Hub,
     name::{ModelName, is_inner_path},
     progress::{ModelPreview, PullWatch},
-    pull::{PullMeter, attend},
+    pull_job::{PullMeter, attend},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use lamina_base::files::read_text;
@@ -24,8 +24,8 @@ impl Hub {
         let file = file.ok_or_else(|| wrong("its path ends in no plain name of a file"))?.to_owned();
         let folder = self.settings.urls.join(&text_digest(url)[..16]);
         let path = folder.join(&file);
-        if self.settings.offline {
-            let missing = HubError::NotHere { name: shown, why: OFFLINE };
+        if let Some(by) = self.settings.offline {
+            let missing = HubError::NotHere { name: shown, missing: String::new(), why: by.why() };
             return if path.is_file() { Ok(path) } else { Err(missing) };
         }
         let meter = PullMeter::default();
@@ -81,7 +81,7 @@ impl Hub {
             let unfit = |why| HubError::Unfit { name: file.to_owned(), why };
             watch.judge(&ModelPreview::Gguf(&beginning)).map_err(unfit)?;
         }
-        meter.begin(file, size.unwrap_or(0));
+        meter.begin(file, &etag, size.unwrap_or(0));
         transfer.run(&path).await?;
         write_whole(&note, etag.as_bytes())
     }

@@ -16,8 +16,9 @@ impl Hub {
     /// When nothing of it is here, a file cannot be read, or `watch` gives up.
     pub fn verify(&self, name: &RepoName, watch: &dyn PullWatch) -> Result<Vec<String>> {
         let repo = self.cache.repo(&name.repo);
-        let why = "nothing of it was fetched";
-        let missing = || HubError::NotHere { name: format!("hf:{name}"), why };
+        let why = "there is nothing to verify";
+        let missing =
+            || HubError::NotHere { name: format!("hf:{name}"), missing: self.cache.missing(name), why };
         let commit = repo.commit(name.revision()).ok_or_else(missing)?;
         let files = repo.files(&commit);
         let mut progress =

@@ -52,7 +52,7 @@ pub use device::{DEVICES, backend_on, devices};
 pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, Usage};
 pub use lamina_arch::vision;
 pub use lamina_arch::vision::VisionSpec;
-pub use lamina_base::{DType, available_memory, files};
+pub use lamina_base::{DType, available_memory, files, human_bytes};
 pub use lamina_chat::{
     ChatFormat, ChatMessage, DefaultTemplate, Delta, Parser, ParserOptions, PicturePart, ReasoningMarks,
     ToolCall, ToolChoice, has_pictures, take_pictures,
@@ -73,15 +73,16 @@ pub use lamina_load::{
     AdapterPath, ApproximateExperts, AttentionSparsity, BadValue, Bottleneck, CACHE_DISK, CacheForecast,
     ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftCost, DraftForecast, DraftSource,
     DraftSpeed, Error, ExpertThreshold, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
-    KvSwap, LoadOptions, Loaded, MemoryLimit, MemoryPart, MmprojChoice, ModelInfo, Objective, Offload,
-    OptionError, OptionKind, OptionSpec, PictureForecast, PictureSize, PlacementPolicy, PlacementRule,
-    Progress, Reporter, Result, Setting, SpeedForecast, SpeedQuality, StreamInfo, StreamOptions, Surface,
-    SwapForecast, TierPercent, read_settings, settings, tokenizer as tokenizer_of, type_name,
+    KvSwap, LoadOptions, Loaded, MemoryFit, MemoryLimit, MemoryPart, MmprojChoice, ModelInfo, Objective,
+    Offload, OptionError, OptionKind, OptionSpec, PictureForecast, PictureSize, PlacementPolicy,
+    PlacementRule, Progress, Reporter, Result, Setting, SpeedForecast, SpeedQuality, StreamInfo,
+    StreamOptions, Surface, SwapForecast, TierPercent, read_settings, settings, tokenizer as tokenizer_of,
+    type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, OpCost, OpRows, Plan, Profile, ReadShare};
 pub use lamina_tokenize::{LongText, Markers, Special, StreamDecoder, Tokenizer};
 pub use model::Model;
-pub use names::{ModelJudge, is_name, locate, locate_parts, meant, name_error};
+pub use names::{ModelJudge, hub_for, is_name, locate, locate_parts, meant, name_error};
 pub use open::{checkpoint, open, plan, tokenizer};
 pub use passes::{Rows, SentRow};
 pub use picture_input::{ImageInput, ReadImages};

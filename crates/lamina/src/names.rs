@@ -1,40 +1,50 @@
 //! Models by name: `hf:org/repo:Q4_K_M` and its like stand wherever a path does.
 
-use crate::{Error, Result};
+use crate::{Error, Result, open::memory_fit};
 use lamina_arch::Family;
-use lamina_hub::{Hub, HubError, ModelName, ModelPreview, PullProgress, PullWatch};
+use lamina_hub::{
+    BegunFile, BegunModel, FitAnswer, Hub, HubError, ModelName, ModelPreview, PullProgress, PullWatch,
+};
 use lamina_load::{DraftSource, LoadOptions};
-use lamina_store::{Checkpoint, Config, Kind, Metadata, Tensors};
+use lamina_store::{
+    BegunCheckpoint, Checkpoint, Config, FileBeginning, FormatError, Kind, Metadata, Tensors,
+};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// The path of the model that a person names, which is fetched where it is not here yet. Paths are themselves; none stays
+/// The path of the model that a person names, which is fetched where it is not here yet and `options` allow it; they
+/// also decide whether it fits into memory. Paths are themselves; none stays
 /// none, unless `LAMINA_MODEL` is a name.
 ///
 /// # Errors
 /// When a name leads to no model, to one that cannot be run, or `watch` gives up; when a path is none and looks like a
 /// repository.
-pub fn locate(path: Option<&Path>, watch: &dyn PullWatch) -> Result<Option<PathBuf>> {
+pub fn locate(path: Option<&Path>, options: &LoadOptions, watch: &dyn PullWatch) -> Result<Option<PathBuf>> {
     let named = || std::env::var("LAMINA_MODEL").ok().filter(|name| is_name(name)).map(PathBuf::from);
     let Some(path) = path.map(Path::to_owned).or_else(named) else { return Ok(None) };
     if let Some(meant) = meant(&path) {
         let text = format!("{} is no path here: did you mean {meant}?", path.display());
         return Err(Error::Model(text));
     }
-    found(&path, &ModelJudge(watch)).map(Some)
+    found(&path, &hub_for(options), &ModelJudge { watch, options }).map(Some)
 }
 
-/// Options whose draft model and adapters are on this machine.
+/// Options whose draft model and adapters are on this machine; where they say so, nothing is fetched.
 ///
 /// # Errors
 /// As for [`locate`].
 pub fn locate_parts(options: &LoadOptions, watch: &dyn PullWatch) -> Result<LoadOptions> {
-    let mut options = options.clone();
+    let (mut options, hub) = (options.clone(), hub_for(options));
     if let Some(DraftSource::Model(path)) = &mut options.draft {
-        *path = found(path, watch)?;
+        *path = found(path, &hub, watch)?;
     }
-    options.loras.iter_mut().try_for_each(|(_, path)| found(path, watch).map(|here| *path = here))?;
+    options.loras.iter_mut().try_for_each(|(_, path)| found(path, &hub, watch).map(|here| *path = here))?;
     Ok(options)
+}
+
+/// The hub as the environment and these options have it.
+pub fn hub_for(options: &LoadOptions) -> Hub {
+    Hub::of_the_environment().offline(options.offline)
 }
 
 /// The name of the hub that is likely meant by what is no path here: `org/name`.
@@ -62,24 +72,26 @@ pub fn name_error(e: HubError) -> Error {
     }
 }
 
-fn found(path: &Path, watch: &dyn PullWatch) -> Result<PathBuf> {
+fn found(path: &Path, hub: &Hub, watch: &dyn PullWatch) -> Result<PathBuf> {
     let name = path.to_str().map_or(Ok(None), ModelName::parse).map_err(name_error)?;
-    name.map_or_else(
-        || Ok(path.to_owned()),
-        |name| Hub::of_the_environment().locate(&name, watch).map_err(name_error),
-    )
+    name.map_or_else(|| Ok(path.to_owned()), |name| hub.locate(&name, watch).map_err(name_error))
 }
 
-/// Refuses models of families that nobody knows here before they are fetched.
-pub struct ModelJudge<'a>(pub &'a dyn PullWatch);
+/// Refuses models of families that nobody knows here before they are fetched, and says whether others fit into memory.
+pub struct ModelJudge<'a> {
+    /// Hears of it.
+    pub watch: &'a dyn PullWatch,
+    /// How it will be loaded.
+    pub options: &'a LoadOptions,
+}
 
 impl PullWatch for ModelJudge<'_> {
     fn say(&self, line: &str) {
-        self.0.say(line);
+        self.watch.say(line);
     }
 
     fn judge(&self, preview: &ModelPreview<'_>) -> std::result::Result<(), String> {
-        self.0.judge(preview)?;
+        self.watch.judge(preview)?;
         match architecture(preview) {
             Some((kind, name, config)) => known(kind, name, config),
             // Loading tells what is wrong with it.
@@ -88,7 +100,30 @@ impl PullWatch for ModelJudge<'_> {
     }
 
     fn at(&self, progress: &PullProgress) -> bool {
-        self.0.at(progress)
+        self.watch.at(progress)
+    }
+
+    fn fits(&self, begun: &BegunModel) -> FitAnswer {
+        match begun_checkpoint(begun) {
+            Ok(BegunCheckpoint::Wants { file, bytes }) => FitAnswer::Wants { file, bytes: bytes as u64 },
+            Ok(BegunCheckpoint::Known(ck)) => memory_fit(&ck, self.options)
+                .map_or(FitAnswer::Unknown, |fit| FitAnswer::Told(fit.to_string())),
+            // Loading tells what is wrong with it.
+            Err(_) => FitAnswer::Unknown,
+        }
+    }
+}
+
+fn begun_checkpoint(begun: &BegunModel) -> std::result::Result<BegunCheckpoint, FormatError> {
+    let beginning = |file: &BegunFile| FileBeginning {
+        path: file.path.clone().into(),
+        bytes: file.bytes.clone().into(),
+        len: usize::try_from(file.size).unwrap_or(usize::MAX),
+    };
+    let files: Vec<_> = begun.files.iter().map(beginning).collect();
+    match &begun.config {
+        Some(config) => Checkpoint::of_folder_beginnings(config, &files),
+        None => Checkpoint::of_gguf_beginnings(&files),
     }
 }
 
@@ -147,7 +182,8 @@ mod tests {
 
     #[test]
     fn unknown_architectures_are_refused_by_their_beginning() {
-        let judge = |preview: &ModelPreview<'_>| ModelJudge(&()).judge(preview);
+        let options = LoadOptions::default();
+        let judge = |preview: &ModelPreview<'_>| ModelJudge { watch: &(), options: &options }.judge(preview);
         assert_eq!(judge(&ModelPreview::Gguf(&gguf("llama"))), Ok(()));
         assert!(judge(&ModelPreview::Gguf(&gguf("nobody"))).unwrap_err().contains("nobody"));
         assert_eq!(judge(&ModelPreview::Gguf(b"GGUF")), Ok(()), "loading tells");
@@ -159,7 +195,9 @@ mod tests {
 
     #[test]
     fn paths_are_themselves_and_repositories_are_asked_back() {
-        let path = |text: &str| locate(Some(Path::new(text)), &());
+        let path = |text: &str| {
+            locate(Some(Path::new(text)), &LoadOptions { offline: true, ..LoadOptions::default() }, &())
+        };
         assert_eq!(path("/no/such/file").unwrap(), Some("/no/such/file".into()));
         assert!(path("org/name").unwrap_err().to_string().contains("did you mean hf:org/name?"));
         assert!(path("hf:../x").is_err());

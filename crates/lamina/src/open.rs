@@ -5,8 +5,8 @@ use crate::{
     device::{OpenedDevice, cpu, on_device},
 };
 use lamina_load::{
-    Forecast, ForecastQuestion, LoadOptions, Loaded, Progress, forecast_beside, forecast_on, open_beside,
-    open_on,
+    Forecast, ForecastQuestion, LoadOptions, Loaded, MemoryFit, Progress, Reporter, fit_on, forecast_beside,
+    forecast_on, open_beside, open_on,
 };
 use lamina_store::Checkpoint;
 use lamina_tokenize::Tokenizer;
@@ -64,6 +64,26 @@ pub fn plan(path: Option<&Path>, options: &LoadOptions, question: &ForecastQuest
         Err(_) => None,
     };
     on_device(options.device, options.threads, &options.report, forecast, cannot)
+}
+
+/// Whether the model in `ck`, of which headers alone are read, fits into memory: that of the device that `options` name, or
+/// else of the processor where no GPU holds it.
+///
+/// # Errors
+/// When it is broken or not supported.
+pub(crate) fn memory_fit(ck: &Checkpoint, options: &LoadOptions) -> Result<MemoryFit> {
+    let fit = |on: OpenedDevice| match on {
+        OpenedDevice::Alone(backend) => fit_on(ck, options, &*backend),
+        OpenedDevice::BesideCpu(device) => match fit_on(ck, options, &*device)? {
+            MemoryFit::Misfit(_) => fit_on(ck, options, &*cpu(options.threads)?),
+            fit => Ok(fit),
+        },
+    };
+    let cannot = |done: &Result<MemoryFit>| match done {
+        Ok(MemoryFit::Misfit(why)) | Err(Error::Unsupported(why)) => Some(why.clone()),
+        _ => None,
+    };
+    on_device(options.device, options.threads, &Reporter::default(), fit, cannot)
 }
 
 /// The tokenizer of the model at `path`, or of the one inside the package, without loading the model.

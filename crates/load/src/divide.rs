@@ -1,7 +1,8 @@
 //! A model on a device and the host at once.
 
 use crate::{
-    error::{Error, Result},
+    error::Result,
+    fit::placed_alone,
     headers::OpenedModel,
     model_plan::keep,
     open::{Loaded, open_on, open_placed},
@@ -11,7 +12,7 @@ use crate::{
 use lamina_arch::{Family, Weights};
 use lamina_base::human_bytes;
 use lamina_plan::Backend;
-use lamina_planner::{DevicePlacement, DeviceQuestion, HeadSizes, Neighbours, Placement};
+use lamina_planner::{DevicePlacement, DeviceQuestion, HeadSizes};
 use lamina_store::Checkpoint;
 use lamina_stream::Tiered;
 
@@ -47,21 +48,7 @@ pub(crate) fn has_all(ck: &Checkpoint, options: &LoadOptions, device: &dyn Backe
     if !options.divides() {
         return Ok(true);
     }
-    Ok(!options.placement.divides() && holds(ck, options, device)?)
-}
-
-/// True where `device` has memory for the whole model.
-fn holds(ck: &Checkpoint, options: &LoadOptions, device: &dyn Backend) -> Result<bool> {
-    let family = Family::of(ck)?;
-    let spec = family.spec(ck)?;
-    let weights = Weights::new(ck, family, &spec).keeping(keep(options));
-    let opened = OpenedModel::new(ck, (family, &spec), &weights, options, device)?;
-    let headers = opened.headers(HeadSizes::default());
-    match Placement::of(&headers, device, &options.placing(), Neighbours::default()).map_err(Error::from) {
-        Ok(_) => Ok(true),
-        Err(Error::OutOfMemory(_)) => Ok(false),
-        Err(e) => Err(e),
-    }
+    Ok(!options.placement.divides() && placed_alone(ck, options, device)?.is_ok())
 }
 
 /// What of the model in `ck` lies on `device`; none where all of it lies on `host`. Headers are read, and nothing else.

@@ -38,7 +38,9 @@ settings! {
     pub struct LoadOptions {
         "Loading" {
             /// Longest sequence in tokens [default: the model's own, cut to what fits into memory]
-            context: Option<usize> = None, "TOKENS" | "ctx_size" | "max_model_len" {letters "c", from 1, on ANSWERS};
+            context: Option<usize> = None, "TOKENS" | "ctx_size" | "max_model_len" | "num_ctx" {letters "c", from 1, on ANSWERS};
+            /// Nothing is fetched: of models that have names, those that were fetched before are used
+            offline: bool = false, "" {on &[Answer, Score, Server, Python]};
             /// What guesses tokens ahead: ngram, lookahead, mtp (the checkpoint's own layers), auto, a smaller model with the
             /// same tokens, or an EAGLE or Medusa head. Answers are the same with and without
             draft: Option<DraftSource> = None, "NAME|MODEL" {on ANSWERS};
@@ -67,7 +69,7 @@ settings! {
             /// Memory for what encoders made of the last pictures, such as 1GiB; 0 keeps none [default: 512MiB]
             image_cache: u64 = IMAGE_CACHE, "SIZE" {on SHARED};
             /// Threads [default: physical cores]
-            threads: Option<usize> = None, "N" {letters "t", from 1, on ALL};
+            threads: Option<usize> = None, "N" | "num_thread" {letters "t", from 1, on ALL};
             /// Rows of one step: longer prompts are computed in pieces [default: what the device likes best]
             batch_rows: Option<usize> = None, "N" {from 1, on &[Model]};
             /// Number type of cached keys and values: f32 f16 bf16 q8_0 q4_0 q4_1 fp8, or apart: k=q8_0,v=q4_0, and for
@@ -93,7 +95,7 @@ settings! {
         parts "Loading" {
             /// Layers of which weights lie on the GPU, the last ones; one more is the output matrix; -ngl is the same
             /// [default: as many as fit]
-            n_gpu_layers: Option<usize> = placement.device_layers, "N" | "gpu_layers" {letters "ngl", on ALL};
+            n_gpu_layers: Option<usize> = placement.device_layers, "N" | "gpu_layers" | "num_gpu" {letters "ngl", on ALL};
             /// Where weights lie, the first match decides: WHAT=device|ram|disk, or up|disk-up for what a device computes
             /// with and is sent in every step, with WHAT a class (attention ffn experts shared head embedding), one of some
             /// layers (ffn 0-9), layers (layers 0-9), a regular expression over names of tensors, or the cache (kv, kv 0-9),

@@ -36,7 +36,12 @@ pub fn request_options(dict: &Bound<'_, PyDict>) -> Result<RequestOptions> {
         let name: String = name.extract().map_err(Failure::Python)?;
         match name.as_str() {
             "max_tokens" => options.max_tokens = value.extract().map_err(Failure::Python)?,
+            "min_tokens" => options.min_tokens = value.extract().map_err(Failure::Python)?,
             "stop" => options.stop = value.extract().map_err(Failure::Python)?,
+            "stop_token_ids" => options.stop_tokens = value.extract().map_err(Failure::Python)?,
+            "include_stop_str_in_output" => {
+                options.include_stop = value.extract().map_err(Failure::Python)?;
+            }
             "n" => options.n = answers(value.extract().map_err(Failure::Python)?)?,
             "echo" => options.echo = value.extract().map_err(Failure::Python)?,
             "context_shift" => options.context_shift = value.extract().map_err(Failure::Python)?,

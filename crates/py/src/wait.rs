@@ -59,7 +59,7 @@ pub fn located(
     options: &LoadOptions,
     watch: &CallWatch<'_>,
 ) -> lamina::Result<(PathBuf, LoadOptions)> {
-    let found = lamina::locate(Some(path), watch)?;
+    let found = lamina::locate(Some(path), options, watch)?;
     Ok((found.unwrap_or_else(|| path.to_owned()), lamina::locate_parts(options, watch)?))
 }
 

@@ -115,7 +115,6 @@ impl Checkpoint {
             let advice = "put the config.json of the model beside the weights";
             return Err(FormatError::not_a_model(folder, "has safetensors, but no config.json", advice));
         }
-        let config = json::read_object(&path)?;
         let beside = |name: &str| {
             let path = folder.join(name);
             if path.exists() {
@@ -125,15 +124,28 @@ impl Checkpoint {
             }
         };
         Ok(Checkpoint {
-            kind: Kind::HuggingFace,
-            architecture: hf_architecture(&path, &config)?,
-            config: Config::from_hf(&path, config)?,
-            tensors: weights.tensors,
-            metadata: Metadata::new(&path),
-            folder: folder.to_owned(),
-            files: weights.files,
             generation_config: beside("generation_config.json")?,
             tokenizer_config: beside("tokenizer_config.json")?,
+            ..Self::of_folder(&path, json::read_object(&path)?, weights)?
+        })
+    }
+
+    /// The model that `config`, which stands at `path`, and the tensors beside it are.
+    pub(crate) fn of_folder(
+        path: &Path,
+        config: Map<String, Value>,
+        weights: Safetensors,
+    ) -> Result<Checkpoint> {
+        Ok(Checkpoint {
+            kind: Kind::HuggingFace,
+            architecture: hf_architecture(path, &config)?,
+            config: Config::from_hf(path, config)?,
+            tensors: weights.tensors,
+            metadata: Metadata::new(path),
+            folder: path.parent().unwrap_or(Path::new("")).to_owned(),
+            files: weights.files,
+            generation_config: None,
+            tokenizer_config: None,
         })
     }
 

@@ -33,6 +33,12 @@ pub fn read_object(path: &Path) -> Result<Map<String, Value>> {
     })?;
     let text = std::str::from_utf8(&bytes)
         .map_err(|e| at.corrupt("text", format!("is not UTF-8 at byte {}", e.valid_up_to())))?;
+    object(path, text)
+}
+
+/// The object that `text` is, which came from the file at `path`.
+pub(crate) fn object(path: &Path, text: &str) -> Result<Map<String, Value>> {
+    let at = At::new(path, FilePart::Json);
     if text.trim().is_empty() {
         return Err(at.corrupt("text", "is empty (the download was cut off?); fetch the file again"));
     }

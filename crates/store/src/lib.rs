@@ -42,10 +42,12 @@
 //! (`config/aliases.rs`). [`Config::unread`] tells which settings of a file nobody asked for.
 #![forbid(unsafe_code)]
 
+mod begun_checkpoint;
 mod checkpoint;
 mod config;
 mod error;
 mod extents;
+mod file_head;
 mod folder;
 pub mod gguf;
 mod json;
@@ -54,9 +56,11 @@ mod pooling;
 pub mod safetensors;
 mod stamp;
 
+pub use begun_checkpoint::BegunCheckpoint;
 pub use checkpoint::{Checkpoint, Kind};
 pub use config::Config;
 pub use error::FormatError;
+pub use file_head::FileBeginning;
 pub use gguf::{Metadata, Value};
 pub use json::read_object;
 pub use model_file::ModelFile;

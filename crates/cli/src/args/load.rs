@@ -68,7 +68,8 @@ pub fn long_form(arg: &OsStr) -> Option<OsString> {
 
 /// Loads the model at a path or of a name, or the one inside the package, with a bar and with its notes.
 pub fn load(path: Option<&Path>, options: &LoadOptions) -> Result<Model> {
-    let (path, options) = (model_path::model(path)?, model_path::parts(options)?);
+    let path = model_path::model(path, options)?;
+    let options = model_path::parts(options)?;
     let bar = Bar::bytes("loading");
     let progress = |done, all| {
         bar.at(done, all);

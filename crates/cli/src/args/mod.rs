@@ -1,5 +1,6 @@
 //! Arguments that several commands share.
 
+mod fetch;
 #[cfg(feature = "client")]
 mod fields;
 mod flags;
@@ -22,6 +23,7 @@ mod tools;
 #[cfg(feature = "convert")]
 mod types;
 
+pub use fetch::FetchArgs;
 pub use foreign::check as check_foreign;
 pub use generate::{GenerateArgs, Wanted};
 pub use grammar::{GrammarArgs, grammar_file};

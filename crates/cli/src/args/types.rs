@@ -41,6 +41,7 @@ impl TypeArgs {
             embedding: self.embedding_type,
             pure: self.pure,
             coarse_encoders: false,
+            exact: Default::default(),
         }
     }
 

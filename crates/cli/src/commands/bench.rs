@@ -72,8 +72,9 @@ impl Execute for BenchArgs {
             profile: self.profile,
             text: self.text.as_deref().map(read).transpose()?,
         };
-        let path = model_path::model(self.model.as_deref())?;
-        let load = model_path::parts(&self.load.options())?;
+        let load = self.load.options();
+        let path = model_path::model(self.model.as_deref(), &load)?;
+        let load = model_path::parts(&load)?;
         let spinner = spinner();
         spinner.set_message("loading");
         let mut note = |what: &str| spinner.set_message(what.to_owned());

@@ -2,6 +2,7 @@
 
 use super::Execute;
 use crate::{
+    args::FetchArgs,
     error::{CliError, Result},
     input, model_path, output,
 };
@@ -23,6 +24,8 @@ pub struct DetokenizeArgs {
     /// Write one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    fetch: FetchArgs,
 }
 
 impl Execute for DetokenizeArgs {
@@ -41,7 +44,7 @@ impl Execute for DetokenizeArgs {
             words => input::token_ids(&words.join(" "))?,
         };
         let markers = if self.special { Markers::Show } else { Markers::Hide };
-        let text = tokenizer(model_path::model(path)?.as_deref())?
+        let text = tokenizer(model_path::model(path, &self.fetch.options())?.as_deref())?
             .decode_with(&ids, markers)
             .map_err(lamina::Error::from)?;
         match self.json {

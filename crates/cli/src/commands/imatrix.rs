@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{
-    args::{OutputArgs, PlotArgs, positive},
+    args::{FetchArgs, OutputArgs, PlotArgs, positive},
     error::Result,
     input, model_path, output,
     plots::by_layer,
@@ -49,6 +49,8 @@ pub struct ImatrixArgs {
     #[command(flatten)]
     plot: PlotArgs,
     #[command(flatten)]
+    fetch: FetchArgs,
+    #[command(flatten)]
     replace: OutputArgs,
 }
 
@@ -58,7 +60,7 @@ impl Execute for ImatrixArgs {
     fn execute(self) -> Result<()> {
         self.replace.check(&self.output)?;
         let text = input::file_text(&self.file)?;
-        let path = model_path::model(self.model.as_deref())?;
+        let path = model_path::model(self.model.as_deref(), &self.fetch.options())?;
         let options = CalibrationOptions {
             context: self.context,
             windows: self.chunks,

@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{
-    args::PlotArgs,
+    args::{FetchArgs, PlotArgs},
     error::Result,
     model_path, output,
     table::{pairs, table},
@@ -25,13 +25,15 @@ pub struct InspectArgs {
     json: bool,
     #[command(flatten)]
     plot: PlotArgs,
+    #[command(flatten)]
+    fetch: FetchArgs,
 }
 
 impl Execute for InspectArgs {
     const NAME: &'static str = "inspect";
 
     fn execute(self) -> Result<()> {
-        let found = inspect(model_path::model(self.model.as_deref())?.as_deref())?;
+        let found = inspect(model_path::model(self.model.as_deref(), &self.fetch.options())?.as_deref())?;
         self.plot.write(|| crate::plots::types(&found))?;
         match self.json {
             true => output::json(&found.json()),

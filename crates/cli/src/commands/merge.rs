@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{
-    args::{OutputArgs, SplitArgs},
+    args::{FetchArgs, OutputArgs, SplitArgs},
     error::{CliError, Result},
     model_path,
     stoppable::Stoppable,
@@ -25,6 +25,8 @@ pub struct MergeArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    fetch: FetchArgs,
+    #[command(flatten)]
     replace: OutputArgs,
 }
 
@@ -33,14 +35,15 @@ impl Execute for MergeArgs {
 
     fn execute(self) -> Result<()> {
         let whole = SplitArgs { split_max_size: None, split_max_tensors: None };
-        copy(&self.input, &self.output, &whole, &self.replace, self.json)
+        let input = model_path::needed(&self.input, &self.fetch.options())?;
+        copy(&input, &self.output, &whole, &self.replace, self.json)
     }
 }
 
 /// Writes the tensors of a GGUF file as they are into one file, or into several.
 pub fn copy(input: &Path, output: &Path, split: &SplitArgs, replace: &OutputArgs, json: bool) -> Result<()> {
     replace.check(output)?;
-    let draft = Draft::open(&model_path::needed(input)?)?;
+    let draft = Draft::open(input)?;
     if draft.usual_types() != Types::Keep {
         let problem = "is no GGUF file; `lamina convert` makes one of it".to_owned();
         return Err(CliError::Content { path: input.to_owned(), problem });

@@ -9,6 +9,7 @@ mod bench;
 mod bench_server;
 mod cache;
 mod cache_panels;
+mod card;
 mod chat;
 #[cfg(feature = "client")]
 mod chat_server;
@@ -28,7 +29,11 @@ mod login;
 mod man;
 #[cfg(feature = "convert")]
 mod merge;
+#[cfg(feature = "serve")]
+mod modelfile;
 mod perplexity;
+#[cfg(feature = "client")]
+mod ping;
 mod plan;
 #[cfg(feature = "client")]
 mod pull;
@@ -82,12 +87,15 @@ pub const ALL: &[Command] = &[
     command::<top::TopArgs>(),
     #[cfg(feature = "serve")]
     command::<batch::BatchArgs>(),
+    #[cfg(feature = "client")]
+    command::<ping::PingArgs>(),
     asking::<bench::BenchArgs>(),
     command::<plan::PlanArgs>(),
     #[cfg(feature = "see")]
     command::<trace::TraceArgs>(),
     command::<perplexity::PerplexityArgs>(),
     command::<eval::EvalArgs>(),
+    command::<card::CardArgs>(),
     command::<inspect::InspectArgs>(),
     command::<support::SupportArgs>(),
     #[cfg(feature = "convert")]
@@ -96,6 +104,8 @@ pub const ALL: &[Command] = &[
     command::<imatrix::ImatrixArgs>(),
     #[cfg(feature = "convert")]
     command::<convert::ConvertArgs>(),
+    #[cfg(feature = "serve")]
+    command::<modelfile::ModelfileArgs>(),
     #[cfg(feature = "convert")]
     command::<split::SplitFileArgs>(),
     #[cfg(feature = "convert")]

@@ -57,8 +57,9 @@ impl Execute for PlanArgs {
             image,
             ..ForecastQuestion::default()
         };
-        let path = model_path::model(self.model.as_deref())?;
-        let options = model_path::parts(&self.load.options())?;
+        let options = self.load.options();
+        let path = model_path::model(self.model.as_deref(), &options)?;
+        let options = model_path::parts(&options)?;
         let spinner = spinner();
         spinner.set_message("measuring this machine");
         let forecast = lamina::plan(path.as_deref(), &options, &question);

@@ -2,6 +2,7 @@
 
 use super::Execute;
 use crate::{
+    args::FetchArgs,
     error::{CliError, Result},
     exit::FAILED,
     model_path::fetching,
@@ -9,7 +10,10 @@ use crate::{
     table::table,
 };
 use indicatif::DecimalBytes;
-use lamina::hub::{Hub, ModelName, PullPlan, RepoName};
+use lamina::{
+    ModelJudge,
+    hub::{Hub, ModelName, PullPlan, RepoName},
+};
 use serde_json::{Value, json};
 
 /// Fetch a model by its name into the cache that it shares with other programs, and write its path
@@ -31,21 +35,30 @@ pub struct PullArgs {
     /// Write one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    fetch: FetchArgs,
 }
 
 impl Execute for PullArgs {
     const NAME: &'static str = "pull";
 
     fn execute(self) -> Result<()> {
-        let (hub, name) = (Hub::of_the_environment(), self.named()?);
+        let (options, name) = (self.fetch.options(), self.named()?);
+        let hub = lamina::hub_for(&options);
         let repo = if let ModelName::Hub(repo) = &name { Some(repo) } else { None };
         match repo {
             Some(repo) if self.dry_run => {
-                let plan = fetching(|line| hub.plan(repo, line).map_err(lamina::name_error))?;
-                return if self.json {
-                    output::json(&object(&name, &plan))
-                } else {
-                    output::text(&rows(&plan))
+                let (plan, fit) = fetching(|line| {
+                    let judge = ModelJudge { watch: line, options: &options };
+                    let plan = hub.plan(repo, line).map_err(lamina::name_error)?;
+                    let fit = hub.fit(repo, &plan, &judge).map_err(lamina::name_error)?;
+                    Ok((plan, fit))
+                })?;
+                return match self.json {
+                    true => output::json(&object(&name, &plan, fit)),
+                    false => {
+                        output::text(&(rows(&plan) + &fit.map_or(String::new(), |fit| format!("{fit}\n"))))
+                    }
                 };
             }
             None if self.dry_run || self.verify => {
@@ -53,7 +66,10 @@ impl Execute for PullArgs {
             }
             _ => {}
         }
-        let path = fetching(|line| hub.locate(&name, &lamina::ModelJudge(line)).map_err(lamina::name_error))?;
+        let path = fetching(|line| {
+            let judge = ModelJudge { watch: line, options: &options };
+            hub.locate(&name, &judge).map_err(lamina::name_error)
+        })?;
         let damaged = repo.filter(|_| self.verify).map(|repo| verified(&hub, repo)).transpose()?;
         match self.json {
             true => output::json(&json!({ "name": name.to_string(), "path": path, "damaged": damaged }))?,
@@ -88,7 +104,7 @@ fn verified(hub: &Hub, repo: &RepoName) -> Result<Vec<String>> {
     fetching(|line| hub.verify(repo, line).map_err(lamina::name_error))
 }
 
-fn object(name: &ModelName, plan: &PullPlan) -> Value {
+fn object(name: &ModelName, plan: &PullPlan, fit: Option<String>) -> Value {
     let (bytes, later) = plan.bytes();
     let file = |f: &lamina::hub::PulledFile| json!({ "path": f.path, "bytes": f.size, "here": f.is_here });
     json!({
@@ -97,6 +113,7 @@ fn object(name: &ModelName, plan: &PullPlan) -> Value {
         "path": plan.path,
         "bytes": bytes,
         "bytes_to_come": later,
+        "fit": fit,
         "files": plan.files.iter().map(file).collect::<Vec<_>>(),
     })
 }

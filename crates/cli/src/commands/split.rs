@@ -2,8 +2,9 @@
 
 use super::{Execute, merge::copy};
 use crate::{
-    args::{OutputArgs, SplitArgs, positive, size},
+    args::{FetchArgs, OutputArgs, SplitArgs, positive, size},
     error::Result,
+    model_path,
 };
 use std::path::PathBuf;
 
@@ -29,6 +30,8 @@ pub struct SplitFileArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    fetch: FetchArgs,
+    #[command(flatten)]
     replace: OutputArgs,
 }
 
@@ -42,6 +45,7 @@ impl Execute for SplitFileArgs {
             output.push(".gguf");
         }
         let split = SplitArgs { split_max_size: self.max_size, split_max_tensors: self.max_tensors };
-        copy(&self.input, output.as_ref(), &split, &self.replace, self.json)
+        let input = model_path::needed(&self.input, &self.fetch.options())?;
+        copy(&input, output.as_ref(), &split, &self.replace, self.json)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Execute;
 use crate::{
+    args::FetchArgs,
     error::{CliError, Result},
     exit::FAILED,
     model_path, output,
@@ -20,6 +21,8 @@ pub struct SupportArgs {
     /// Write one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    fetch: FetchArgs,
 }
 
 impl Execute for SupportArgs {
@@ -27,7 +30,7 @@ impl Execute for SupportArgs {
 
     fn execute(self) -> Result<()> {
         match self.model {
-            Some(path) => of_file(&model_path::needed(&path)?, self.json),
+            Some(path) => of_file(&model_path::needed(&path, &self.fetch.options())?, self.json),
             None if self.json => output::json(&support()?.json()),
             None => output::text(&all(&support()?)),
         }

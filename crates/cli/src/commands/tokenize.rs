@@ -1,7 +1,7 @@
 //! `lamina tokenize`: text to tokens.
 
 use super::Execute;
-use crate::{error::Result, input, model_path, output, table::table};
+use crate::{args::FetchArgs, error::Result, input, model_path, output, table::table};
 use lamina::{Special, tokenizer};
 use serde_json::json;
 use std::ffi::OsString;
@@ -25,6 +25,8 @@ pub struct TokenizeArgs {
     /// Write one JSON object
     #[arg(long, conflicts_with = "ids")]
     json: bool,
+    #[command(flatten)]
+    fetch: FetchArgs,
 }
 
 impl Execute for TokenizeArgs {
@@ -32,7 +34,7 @@ impl Execute for TokenizeArgs {
 
     fn execute(self) -> Result<()> {
         let (path, text) = input::model_and_text(self.model, self.text, "TEXT")?;
-        let tokenizer = tokenizer(model_path::model(path.as_deref())?.as_deref())?;
+        let tokenizer = tokenizer(model_path::model(path.as_deref(), &self.fetch.options())?.as_deref())?;
         let special = if self.special { Special::ADD_AND_PARSE } else { Special::NONE };
         let ids = tokenizer.encode(&text, special).map_err(lamina::Error::from)?;
         let piece =

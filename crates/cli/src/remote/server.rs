@@ -137,7 +137,8 @@ impl RemoteServer {
         self.problem(format!("the answer is no JSON: {shown}"))
     }
 
-    fn problem(&self, problem: String) -> CliError {
+    /// That something is wrong with it.
+    pub fn problem(&self, problem: String) -> CliError {
         CliError::Server { url: self.url.clone(), problem }
     }
 }

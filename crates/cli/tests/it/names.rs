@@ -63,6 +63,9 @@ fn what_is_no_path_is_asked_back_and_what_is_not_here_is_told() {
     for (args, words) in [
         (&["run", "org/tiny", "hi"][..], "org/tiny is no path here: did you mean hf:org/tiny?"),
         (&["inspect", "hf:org/other"], "hf:org/other is not on this machine, and HF_HUB_OFFLINE is set"),
+        (&["inspect", "hf:org/tiny:q8_0"], "here are: tiny-Q4_0.gguf"),
+        (&["tokenize", "hf:org/other", "x", "--offline"], "`lamina pull hf:org/other` fetches it"),
+        (&["search", "words"], "the hub is not asked: HF_HUB_OFFLINE is set"),
         (&["inspect", "hf:../x"], "names no model"),
         (&["inspect", "ollama:none"], "no such model"),
         (&["plan", "lmstudio:a/b"], "LM Studio has no such model"),
@@ -72,6 +75,72 @@ fn what_is_no_path_is_asked_back_and_what_is_not_here_is_told() {
         assert_eq!(told.code, Some(1), "{told:?}");
         assert!(told.err.contains(words) && told.err.lines().count() == 1, "{args:?}: {told:?}");
     }
+}
+
+/// Without the variable: a hub that nobody may ask.
+#[test]
+fn offline_is_an_option_of_every_command_that_takes_a_model() {
+    let dir = cache();
+    let run = |args: &[&str]| {
+        let mut command = offline(dir.path(), args);
+        command.env_remove("HF_HUB_OFFLINE").env("HF_ENDPOINT", "http://127.0.0.1:9");
+        done(&mut command)
+    };
+    for args in [
+        &["inspect", "hf:org/tiny", "--offline", "--json"][..],
+        &["support", "hf:org/tiny", "--offline", "--json"],
+        &["tokenize", "hf:org/tiny", "a text", "--offline", "--json"],
+        &["quantize", "--list", "hf:org/tiny", "--offline", "--json"],
+        &["plan", "hf:org/tiny", "--offline", "--json"],
+        &["pull", "hf:org/tiny", "--offline", "--json"],
+    ] {
+        let told = run(args);
+        assert!(told.err.contains("offline was asked for"), "{args:?}: {told:?}");
+        told.json();
+    }
+    let told = run(&["serve", "hf:org/other", "--offline", "--port", "0"]);
+    assert!(told.code == Some(1) && told.err.contains("hf:org/other is not on this machine"), "{told:?}");
+}
+
+#[test]
+fn a_modelfile_becomes_settings() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "FROM llama3.2:1b\nPARAMETER temperature 0.3\nSYSTEM You are brief.\nTEMPLATE \"\"\"{{ .Prompt }}\n\"\"\"\n";
+    fs::write(dir.path().join("Modelfile"), text).unwrap();
+    let file = dir.path().join("Modelfile").display().to_string();
+    let told = Done::of(command(&["convert-modelfile", &file, "--name", "brief"]).output().unwrap());
+    let want = "temperature = 0.3\n\n[models.\"brief\"]\npath = \"ollama:llama3.2:1b\"\nsystem = \"You are brief.\"\n";
+    assert!(told.ok().ends_with(want) && told.out.starts_with("# left out: TEMPLATE"), "{told:?}");
+    assert!(told.err.contains("left out: TEMPLATE: it is in Go's language"), "{told:?}");
+    fs::write(dir.path().join("Modelfile"), "FORM x").unwrap();
+    let told = Done::of(command(&["convert-modelfile", &file]).output().unwrap());
+    assert!(told.code == Some(1) && told.err.contains("FORM is no instruction"), "{told:?}");
+}
+
+/// What is in the table was measured: a model has no distance from itself.
+#[test]
+fn a_card_has_front_matter_and_a_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = dir.path().join("text.txt");
+    fs::write(&text, "Once upon a time there was a little girl named Lily. She loved to play outside.")
+        .unwrap();
+    let (text, model) = (text.display().to_string(), packaged().display().to_string());
+    let args = ["card", &model, "--base", &model, "-f", &text, "--no-speed", "--license", "mit"];
+    let told = Done::of(command(&args).output().unwrap());
+    let card = told.ok();
+    assert!(
+        card.starts_with("---\nlicense: \"mit\"\n") && card.contains("base_model_relation: \"quantized\"\n"),
+        "{card}"
+    );
+    assert!(
+        card.contains("| file | type | size | bits per weight | perplexity | KL | same top |\n"),
+        "{card}"
+    );
+    assert!(card.contains(" | 0.000000 ± 0.000000 | 100.00 % |\n"), "{card}");
+    let told = Done::of(command(&["card", &model, "-f", &text, "--json"]).output().unwrap()).json();
+    let row = &told["models"][0];
+    assert!(row["ppl"].as_f64().unwrap() > 1.0 && row["answer_tok_s"].as_f64().unwrap() > 0.0, "{row}");
+    assert!(row["divergence"].is_null());
 }
 
 #[test]

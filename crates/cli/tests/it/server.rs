@@ -18,6 +18,29 @@ struct Seen {
     body: Value,
 }
 
+#[test]
+fn a_ping_says_whether_a_server_is_well() {
+    let server = Scripted::new(|seen| match seen.line.as_str() {
+        "GET /v1/health HTTP/1.1" => (200, r#"{"status":"ok"}"#.to_owned()),
+        _ => (404, "{}".to_owned()),
+    });
+    let run = |args: &[&str]| Done::of(command(args).env("LAMINA_API_KEY", "secret").output().unwrap());
+    assert!(run(&["ping", &server.url]).ok().contains("/v1 is well ("));
+    let told = run(&["ping", &server.url, "--json"]).json();
+    assert!(told["milliseconds"].as_f64().unwrap() > 0.0);
+    assert!(server.seen.lock().unwrap().iter().all(|seen| seen.key.is_none()), "nobody asks for a key");
+    let loading = Scripted::new(|_| (503, r#"{"error":{"message":"Loading model"}}"#.to_owned()));
+    let told = run(&["ping", &loading.url]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.err.contains("Loading model"), "{told:?}");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let told = run(&["ping", &format!("http://{}", silent.local_addr().unwrap()), "--timeout", "0.3"]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.err.contains("no answer in 0.3 s"), "{told:?}");
+    assert_eq!(run(&["ping", "http://127.0.0.1:9"]).code, Some(1));
+    assert_eq!(run(&["ping", "--timeout", "0"]).code, Some(2));
+}
+
 /// A server whose answers a function makes: status and body.
 struct Scripted {
     url: String,

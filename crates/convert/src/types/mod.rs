@@ -93,6 +93,8 @@ pub struct Choice {
     pub pure: bool,
     /// Encoders of pictures get types below Q8_0 too.
     pub coarse_encoders: bool,
+    /// Types of single tensors by their whole names; they win over all others.
+    pub exact: BTreeMap<String, DType>,
 }
 
 impl Choice {
@@ -105,6 +107,7 @@ impl Choice {
             embedding: None,
             pure: false,
             coarse_encoders: false,
+            exact: BTreeMap::new(),
         }
     }
 
@@ -126,7 +129,7 @@ impl Choice {
     /// When a type is so coarse that it needs an importance matrix, and there is none.
     pub fn plan(&self, draft: &Draft, imatrix: bool) -> Result<Vec<DType>> {
         let wanted = self.wanted(draft, imatrix)?;
-        Ok(wanted.into_iter().zip(&draft.tensors).map(|(dtype, t)| fallback(dtype, t.cols())).collect())
+        Ok(wanted.into_iter().zip(&draft.tensors).map(|(dtype, t)| fitting(dtype, t.cols())).collect())
     }
 
     /// A sentence for each type that some tensors cannot have because their rows are no whole blocks of it.
@@ -136,7 +139,7 @@ impl Choice {
     pub fn odd_widths(&self, draft: &Draft, imatrix: bool) -> Result<Vec<String>> {
         let mut odd: BTreeMap<(DType, usize), usize> = BTreeMap::new();
         for (dtype, tensor) in self.wanted(draft, imatrix)?.into_iter().zip(&draft.tensors) {
-            if fallback(dtype, tensor.cols()) != dtype {
+            if fitting(dtype, tensor.cols()) != dtype {
                 *odd.entry((dtype, tensor.cols())).or_default() += 1;
             }
         }
@@ -145,7 +148,7 @@ impl Choice {
                 "{count} tensors have rows of {cols} numbers, which are no whole blocks of {} ({dtype}): they \
                  become {}",
                 dtype.block_len(),
-                fallback(dtype, cols)
+                fitting(dtype, cols)
             )
         };
         Ok(odd.into_iter().map(sentence).collect())
@@ -173,7 +176,7 @@ impl Choice {
         for i in counting_order(draft) {
             let tensor = &draft.tensors[i];
             types[i] = self.one(mix, tensor, &mut counters);
-            let dtype = fallback(types[i], tensor.cols());
+            let dtype = fitting(types[i], tensor.cols());
             if !imatrix && needs_imatrix(mix, tensor, dtype) && tensor.dtype != dtype {
                 return Err(ConvertError::NeedsImatrix { tensor: tensor.name.clone(), dtype });
             }
@@ -185,7 +188,7 @@ impl Choice {
         if !is_float(tensor.dtype) {
             return tensor.dtype;
         }
-        if !is_matrix(tensor) || !may_be_quantized(&tensor.name) {
+        if !is_quantizable(tensor) {
             return DType::F32;
         }
         if let Some(dtype) = self.exception(tensor) {
@@ -208,6 +211,9 @@ impl Choice {
 
     /// A type that was asked for by name.
     fn exception(&self, tensor: &Planned) -> Option<DType> {
+        if let Some(dtype) = self.exact.get(&tensor.name) {
+            return Some(*dtype);
+        }
         match MatrixPart::of(&tensor.name) {
             MatrixPart::Output => self.output,
             MatrixPart::Embedding => self.embedding,
@@ -265,14 +271,19 @@ const NEVER: &[&str] = &[
 ];
 
 /// A matrix of encoders that is stored with its inputs as rows: blocks would lie across them.
-const TURNED: &str = "mm.input_projection.weight";
+pub(crate) const TURNED: &str = "mm.input_projection.weight";
+
+/// True for matrices of numbers that are worth fewer bits.
+pub(crate) fn is_quantizable(tensor: &Planned) -> bool {
+    is_float(tensor.dtype) && is_matrix(tensor) && may_be_quantized(&tensor.name)
+}
 
 fn may_be_quantized(name: &str) -> bool {
     name.ends_with("weight") && !NEVER.iter().any(|part| name.contains(part))
 }
 
 /// The type that rows of this length can have: smaller blocks of about as many bits, and F16 where nothing fits.
-fn fallback(dtype: DType, cols: usize) -> DType {
+pub(crate) fn fitting(dtype: DType, cols: usize) -> DType {
     use DType::*;
     if cols.is_multiple_of(dtype.block_len()) {
         return dtype;

@@ -1,7 +1,7 @@
 //! What is fetched, where it lies, and when nothing is.
 
 use super::loopback::*;
-use crate::{HubError, ModelName, RepoName, RepoPart};
+use crate::{HubError, ModelName, OfflineBy, RepoName, RepoPart};
 use std::{fs, path::Path};
 
 fn repo(part: RepoPart) -> RepoName {
@@ -83,10 +83,41 @@ fn without_a_network_what_was_fetched_is_used_and_that_is_said() {
     assert_eq!(c.get("hf:org/name").unwrap(), path);
     assert!(c.said("what was fetched before is used"));
     assert!(matches!(c.get("hf:org/other"), Err(HubError::Connection(_))));
-    c.hub.settings.offline = true;
+    c.hub.settings.offline = Some(OfflineBy::Variable);
     assert_eq!(c.get("hf:org/name").unwrap(), path);
     let e = c.get("hf:org/name:Q8_0").expect_err("not here").to_string();
-    assert!(e.contains("HF_HUB_OFFLINE"), "{e}");
+    assert_eq!(
+        e,
+        "hf:org/name:Q8_0 is not on this machine (no GGUF file's name ends in Q8_0; here are: m-Q4_K_M.gguf (2.0 kB)), and \
+         HF_HUB_OFFLINE is set: where there is a network, `lamina pull hf:org/name:Q8_0` fetches it"
+    );
+}
+
+#[test]
+fn offline_asks_nobody_and_says_what_is_missing() {
+    let hub = Loopback::new(&models(), |_, _| None);
+    let mut c = client(&hub);
+    c.get("hf:org/name:q2_k").unwrap();
+    let asked = hub.seen().len();
+    c.hub = c.hub.clone().offline(true);
+    assert!(c.get("hf:org/name:q2_k").is_ok() && c.said("offline was asked for"));
+    let folder = c.hub.cache.root().join(format!("models--org--name/snapshots/{COMMIT}/q2"));
+    fs::remove_file(folder.join("m-Q2_K-00002-of-00002.gguf")).unwrap();
+    for (name, words) in [
+        (
+            "hf:org/name:q2_k",
+            "hf:org/name:q2_k is not on this machine (some of its files are missing), and nothing",
+        ),
+        ("hf:org/other", "hf:org/other is not on this machine, and nothing is fetched"),
+        ("hf:org/name@v2", "(its revision v2 was not fetched, but 0123456789abcdef"),
+        ("https://nowhere.test/a.gguf", "`lamina pull https://nowhere.test/a.gguf` fetches it"),
+    ] {
+        let e = c.get(name).expect_err("not here").to_string();
+        assert!(e.contains(words), "{e}");
+    }
+    assert!(matches!(c.hub.search("words", false), Err(HubError::Offline { .. })));
+    assert!(matches!(c.hub.plan(&repo(RepoPart::Default), &c.lines), Err(HubError::Offline { .. })));
+    assert_eq!(hub.seen().len(), asked);
 }
 
 #[test]
@@ -124,7 +155,7 @@ fn what_another_snapshot_needs_stays_when_a_model_is_removed() {
     assert_eq!(cached.commit("main"), None, "its ref is gone with it");
     c.hub.cache.remove(&repo(RepoPart::Default), false).unwrap();
     assert!(!cached.folder.exists());
-    assert!(matches!(c.hub.cache.remove(&repo(RepoPart::Default), false), Err(HubError::NotHere { .. })));
+    assert!(matches!(c.hub.cache.remove(&repo(RepoPart::Default), false), Err(HubError::Store { .. })));
 }
 
 #[test]

@@ -339,7 +339,7 @@ pub fn client(of: &Loopback) -> Client {
         endpoint: of.url.clone(),
         token: Some("hf_secret".into()),
         token_file: dir.path().join("token"),
-        offline: false,
+        offline: None,
         urls: dir.path().join("urls"),
     };
     let mut hub = Hub::new(settings);

@@ -9,7 +9,7 @@ use crate::{
     run::{JobPrompt, PromptPicture, Split},
 };
 use lamina::{BegunChat, ChatAnswer, ChatOptions, PreparedChat, ReasoningMode, Special, ToolChoice};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// What a conversation consists of, in OpenAI's shape.
@@ -205,7 +205,12 @@ fn messages(live: &LiveModel, turn: &mut ChatTurn) -> Result<Vec<SentPicture>, A
             map.insert("role".into(), "system".into());
         }
     }
-    Ok(take_pictures(&mut turn.messages))
+    let pictures = take_pictures(&mut turn.messages);
+    let says = matches!(turn.messages[0]["role"].as_str(), Some("system" | "developer"));
+    if let Some(text) = live.system.as_ref().filter(|_| !says) {
+        turn.messages.insert(0, json!({ "role": "system", "content": text }));
+    }
+    Ok(pictures)
 }
 
 fn check(message: &mut Map<String, Value>, path: &str) -> Result<(), ApiError> {

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// How long a model of a directory stays in memory without requests.
-const KEEP: Duration = Duration::from_secs(300);
+pub(super) const KEEP: Duration = Duration::from_secs(300);
 
 /// How often a directory is read whose own time has not changed: files in its folders come without it.
 const LOOK: Duration = Duration::from_secs(1);

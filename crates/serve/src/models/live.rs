@@ -16,6 +16,8 @@ pub struct LiveModel {
     pub model: Model,
     /// Version of the engine and identity of the model: what answers are repeatable under.
     pub fingerprint: String,
+    /// What conversations begin with that say nothing themselves.
+    pub system: Option<String>,
     /// Template instead of the model's own, and its variables.
     template: Option<String>,
     variables: Map<String, Value>,
@@ -54,10 +56,11 @@ impl LiveModel {
         let (reasoning, scales) = (settings.reasoning, Mutex::new(scales));
         let slots = SlotTexts::new(slots);
         let text_room = TextRoom::of(&model);
-        let records = false;
+        let (records, system) = (false, settings.system.clone());
         Ok(LiveModel {
             model,
             fingerprint,
+            system,
             template,
             variables,
             reasoning,

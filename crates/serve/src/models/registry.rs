@@ -1,32 +1,37 @@
 //! Which models there are, and how names find them.
 
 use super::{
-    directory::{Directory, stem},
+    directory::Directory,
     lease::Lease,
+    library::ModelLibrary,
     live::LiveModel,
     load::{self, LoadTerms},
-    slot::{LoadFailure, ModelSlot, Phase, SlotOrigin, SlotState},
+    origin_slots::{slot, unique},
+    slot::{LoadFailure, ModelSlot, Phase, SlotState},
 };
 use crate::{
     error::{ApiError, Cause},
-    options::{KeepAlive, ModelOrigin, ServeOptions},
+    options::{ModelOrigin, ServeOptions},
 };
 use lamina::Policy;
 use std::{
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, RwLockWriteGuard},
     time::{Duration, Instant},
 };
 
 /// The models of a server. Clones are the same.
 #[derive(Clone)]
-pub struct Registry(Arc<ModelSet>);
+pub struct Registry(pub(super) Arc<ModelSet>);
 
-struct ModelSet {
+/// See [`Registry`].
+pub(super) struct ModelSet {
     slots: RwLock<Vec<Arc<ModelSlot>>>,
     /// Where more of them may come.
     directory: Option<Directory>,
+    /// What requests may have fetched.
+    pub library: Option<ModelLibrary>,
     /// So many of them, the first ones, are loaded at the start.
-    named: usize,
+    pub named: usize,
     terms: LoadTerms,
     /// ModelSet in memory at once.
     most: usize,
@@ -69,13 +74,15 @@ impl Registry {
             prefill_share: options.prefill_share.clamp(0.0, 0.99),
             goal: options.goal,
         };
-        let most = options.max_models.unwrap_or(named + usize::from(options.models_dir.is_some())).max(1);
-        let alone = slots.len() == 1 && options.models_dir.is_none();
+        let grows = options.models_dir.is_some() || options.allow_pull;
+        let most = options.max_models.unwrap_or(named + usize::from(grows)).max(1);
+        let alone = slots.len() == 1 && !grows;
         // Where an adapter is asked for under its name, a name that is none would be another answer.
         let any_name = alone && slots.iter().all(|slot| slot.adapters().next().is_none());
         Ok(Registry(Arc::new(ModelSet {
             slots: RwLock::new(slots),
             directory,
+            library: ModelLibrary::of(options),
             named,
             terms: LoadTerms { policy, records: !options.no_trace },
             most,
@@ -89,17 +96,24 @@ impl Registry {
         self.0.slots.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// All models, with those that have come into the directory since, and without those that have left it.
+    /// All models, with those that have come into the directory or the library since, and without those that have left it.
     pub fn listed(&self) -> Vec<Arc<ModelSlot>> {
         self.look();
         self.slots()
     }
 
-    /// Looks for changes in the directory. One that cannot be read now is as it was.
+    /// Looks for changes in the directory and in the library. A directory that cannot be read now is as it was.
     fn look(&self) {
-        let Some(directory) = self.0.directory.as_ref().filter(|d| d.may_have_changed()) else { return };
-        let Ok(found) = directory.slots() else { return };
-        let mut slots = self.0.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let ModelSet { directory, library, .. } = &*self.0;
+        let changed = directory.as_ref().filter(|d| library.is_some() || d.may_have_changed());
+        let found = match changed.map(Directory::slots) {
+            None if library.is_none() => return,
+            Some(Err(_)) => return,
+            Some(Ok(found)) => found,
+            None => vec![],
+        };
+        let found: Vec<_> = found.into_iter().chain(library.iter().flat_map(ModelLibrary::slots)).collect();
+        let mut slots = self.slots_mut();
         let there = |slot: &ModelSlot| found.iter().any(|f| f.path() == slot.path());
         let (named, mut at) = (self.0.named, 0);
         slots.retain(|slot| {
@@ -107,12 +121,19 @@ impl Registry {
             at <= named || there(slot) || slot.live().is_some() || slot.uses() > 0
         });
         for new in found {
-            let taken =
-                |slot: &Arc<ModelSlot>| slot.answers_to(&new.name) || slot.adapters().any(|a| a == new.name);
+            let taken = |slot: &Arc<ModelSlot>| {
+                slot.answers_to(&new.name)
+                    || slot.adapters().any(|a| a == new.name)
+                    || (library.is_some() && slot.path() == new.path())
+            };
             if !slots.iter().any(taken) {
                 slots.push(new);
             }
         }
+    }
+
+    pub(super) fn slots_mut(&self) -> RwLockWriteGuard<'_, Vec<Arc<ModelSlot>>> {
+        self.0.slots.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to load the models that are loaded at the start.
@@ -252,7 +273,15 @@ impl Registry {
     fn find(&self, name: Option<&str>) -> Result<FoundModel, ApiError> {
         let found = self.find_in(&self.slots(), name);
         match &found {
-            Err(error) if error.cause == Cause::NoModel => self.find_in(&self.listed(), name),
+            Err(error) if error.cause == Cause::NoModel => {
+                let later = self.find_in(&self.listed(), name);
+                let fetched =
+                    self.0.library.as_ref().zip(name).and_then(|(library, name)| library.find(name));
+                match fetched.filter(|_| later.is_err()) {
+                    Some(slot) => Ok(FoundModel { slot: self.put(slot, false), adapter: None }),
+                    None => later,
+                }
+            }
             _ => found,
         }
     }
@@ -279,7 +308,7 @@ impl Registry {
         }
     }
 
-    fn missing(&self, name: &str) -> ApiError {
+    pub(super) fn missing(&self, name: &str) -> ApiError {
         let shown: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
         let text = format!("there is no model `{shown}` here; known: {}", self.names());
         ApiError::new(Cause::NoModel, text).of("model")
@@ -296,40 +325,6 @@ impl Registry {
 fn unloadable(slot: &ModelSlot, failure: &LoadFailure) -> ApiError {
     let why = slot.without_paths(&failure.why);
     ApiError::unavailable(format!("the model cannot be loaded: {why}"), AGAIN)
-}
-
-/// The slot of a model that was named at the start; its files are looked at, so that a wrong path is told at once.
-fn slot(origin: &ModelOrigin, options: &ServeOptions) -> lamina::Result<Arc<ModelSlot>> {
-    let slot = match origin {
-        ModelOrigin::Loaded { name, model } => ModelSlot::new(
-            name.clone(),
-            SlotOrigin::Given(model.clone()),
-            options.model.clone(),
-            KeepAlive::Forever,
-        ),
-        ModelOrigin::Path { name, path, settings } => {
-            lamina::checkpoint(path.as_deref())?;
-            let settings = settings.as_deref().unwrap_or(&options.model).clone();
-            let name = name.clone().unwrap_or_else(|| stem(path.as_deref()));
-            let alive = settings.keep_alive.unwrap_or(KeepAlive::Forever);
-            ModelSlot::new(name, SlotOrigin::Path(path.clone()), settings, alive)
-        }
-    };
-    Ok(Arc::new(slot))
-}
-
-fn unique(slots: &[Arc<ModelSlot>]) -> lamina::Result<()> {
-    let names = slots
-        .iter()
-        .flat_map(|s| std::iter::once(&s.name).chain(&s.aliases).map(String::as_str).chain(s.adapters()));
-    let mut seen = std::collections::HashSet::new();
-    for name in names {
-        if !seen.insert(name) {
-            let text = format!("two models are called `{name}`: give one another name, as NAME=MODEL");
-            return Err(lamina::Error::InvalidRequest(text));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

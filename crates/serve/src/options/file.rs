@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! port = 8080
+//! temperature = 0.7
 //! api_key_file = "keys.txt"
 //!
 //! [models.tiny]
@@ -11,6 +12,10 @@
 //! ```
 
 use super::{ModelOrigin, ModelSettings, ServeOptions};
+use lamina::{
+    OptionSpec,
+    sample::{Param, Value as SampleValue},
+};
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -24,8 +29,11 @@ impl ServeOptions {
         let table: Table = text.parse().map_err(|e: toml::de::Error| e.to_string().trim().to_owned())?;
         let (models, options): (Vec<_>, Vec<_>) = table.into_iter().partition(|(name, _)| name == "models");
         for (name, value) in options {
-            for text in texts(&name, value)? {
-                self.put(&name, &text).map_err(|e| e.to_string())?;
+            let known = OptionSpec::find(Self::specs(), &name).is_ok();
+            let texts = texts(&name, value)?;
+            match Param::find(&name).ok().filter(|_| !known) {
+                Some(param) => self.sample(param, &texts)?,
+                None => texts.iter().try_for_each(|text| self.put(&name, text)).map_err(|e| e.to_string())?,
             }
         }
         for (_, value) in models {
@@ -36,6 +44,19 @@ impl ServeOptions {
             }
         }
         Ok(())
+    }
+}
+
+impl ServeOptions {
+    /// Sampling of requests that do not say.
+    fn sample(&mut self, param: &Param, texts: &[String]) -> Result<(), String> {
+        let strings = matches!(self.sampling.get(param.name), Ok(SampleValue::Strings(_)));
+        let value = match (strings, texts) {
+            (true, all) => SampleValue::Strings(all.to_vec()),
+            (false, [one]) => param.parse(one).map_err(|e| e.to_string())?,
+            _ => return Err(format!("{} takes one value", param.name)),
+        };
+        self.sampling.set(param.name, value).map_err(|e| e.to_string())
     }
 }
 
@@ -74,10 +95,14 @@ mod tests {
     #[test]
     fn files_have_options_and_models() {
         let text = "port = 0\nmax_body = '1M'\napi_key = ['a', 'b']\ncontext = 64\n\
+            temperature = 0.25\ntop_k = 7\ndry_sequence_breakers = ['x', 'y']\n\
             [models.tiny]\npath = 'a.gguf'\nalias = ['small']\n[models.other]\npath = '/b'\ncontext = 32\n";
         let mut options = ServeOptions::default();
         options.read(text, Path::new("/m")).unwrap();
         assert_eq!((options.port, options.api_key.len(), options.max_body), (0, 2, 1_000_000));
+        let sampling = |name| options.sampling.get(name).unwrap();
+        assert_eq!(sampling("temperature"), SampleValue::Float(0.25));
+        assert_eq!(sampling("dry_sequence_breakers"), SampleValue::Strings(vec!["x".into(), "y".into()]));
         let seen: Vec<_> = options
             .models
             .iter()
@@ -99,6 +124,8 @@ mod tests {
         let wrong = |text: &str| ServeOptions::default().read(text, Path::new("")).unwrap_err();
         assert!(wrong("prot = 1").contains("nearest known one is `port`"));
         assert!(wrong("port = 'x'").contains("port is \"x\""));
+        assert!(wrong("temperature = 'warm'").contains("temperature"));
+        assert!(wrong("top_p = [1, 2]").contains("top_p takes one value"));
         assert!(wrong("[models.a]\ncolour = 1").starts_with("models.a:"));
         assert!(wrong("port =").contains("line 1"));
     }

@@ -35,6 +35,8 @@ settings! {
             reranking: bool = false, "";
         }
         "Answers" {
+            /// System message of conversations that begin with none
+            system: Option<String> = None, "TEXT";
             /// Chat template instead of the model's: a file
             chat_template: Option<String> = None, "FILE";
             /// Variables of the template, as a JSON object
@@ -64,14 +66,17 @@ settings! {
         "Models" {
             /// Directory whose models can be asked for by name; they are loaded when they are
             models_dir: Option<PathBuf> = None, "DIR";
-            /// Models in memory at once [default: those named on the command line, else 1]
+            /// Requests may fetch models of the hub by POST /api/pull and remove them by DELETE /api/delete, with an admin key
+            /// where there are keys; models of the hub's cache can be asked for by name
+            allow_pull: bool = false, "";
+            /// Models in memory at once [default: those named on the command line, and 1 where there may be others]
             max_models: Option<usize> = None, "N";
             /// Folder of the files that POST /slots/N?action=save writes [default: none]
             slot_save_path: Option<PathBuf> = None, "DIR";
         }
         "Answers" {
             /// Tokens of an answer where a request does not say [default: up to the end of the context]
-            max_tokens: Option<usize> = None, "N" | "n_predict";
+            max_tokens: Option<usize> = None, "N" | "n_predict" | "num_predict";
             /// When a context is full, its first so many tokens and the newer half of the others stay, and answers go on
             /// [default: they end there]
             context_shift: Option<usize> = None, "TOKENS";
@@ -244,7 +249,8 @@ impl ModelSettings {
         self.load = lamina::locate_parts(&self.load, watch)?;
         for lora in &mut self.lora {
             let called = lora.called().to_owned();
-            let found = lamina::locate(Some(&lora.path), watch)?.unwrap_or_else(|| lora.path.clone());
+            let found =
+                lamina::locate(Some(&lora.path), &self.load, watch)?.unwrap_or_else(|| lora.path.clone());
             if found != lora.path {
                 lora.name.get_or_insert(called);
                 lora.path = found;
@@ -289,7 +295,8 @@ impl ServeOptions {
         for origin in &mut self.models {
             let ModelOrigin::Path { name, path, settings } = origin else { continue };
             settings.iter_mut().try_for_each(|settings| settings.locate(watch))?;
-            let found = lamina::locate(path.as_deref(), watch)?;
+            let load = settings.as_ref().map_or(&self.model.load, |settings| &settings.load);
+            let found = lamina::locate(path.as_deref(), load, watch)?;
             if let Some(given) = path.as_ref().and_then(|path| path.to_str()).filter(|_| *path != found) {
                 name.get_or_insert_with(|| short_name(given));
             }

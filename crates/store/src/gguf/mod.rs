@@ -16,7 +16,7 @@ pub use metadata::{FromValue, Metadata};
 pub use value::{Array, Strings, Value};
 pub use writer::{Output, Writer};
 
-use crate::{ModelFile, Tensors, error::Result};
+use crate::{ModelFile, Tensors, error::Result, file_head::FileBeginning};
 use lamina_base::Bytes;
 use std::{path::Path, sync::Arc};
 
@@ -55,6 +55,16 @@ impl Gguf {
     /// When a file is missing, is not GGUF, or breaks the format's rules; when shards contradict each other.
     pub fn open(path: impl AsRef<Path>) -> Result<Gguf> {
         split::open(path.as_ref())
+    }
+
+    /// Reads a file of which the beginning is at hand; how much of it is needed where that is too little.
+    pub(crate) fn of_beginning(file: &FileBeginning) -> Result<std::result::Result<Gguf, usize>> {
+        parse::parse_beginning(file)
+    }
+
+    /// Adds the tensors of the next shard, which lies at `path`.
+    pub(crate) fn join(&mut self, shard: Gguf, path: &Path) -> Result<()> {
+        split::join(self, shard, path)
     }
 
     /// Reads one file from memory; `path` is its name in messages. Shards are not looked for.

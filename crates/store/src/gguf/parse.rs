@@ -5,6 +5,7 @@ use crate::{
     ModelFile, Tensors,
     error::{At, FilePart, FormatError, Result},
     extents,
+    file_head::FileBeginning,
 };
 use lamina_base::{Bytes, DType, HostTensor, StoredBytes};
 use std::{path::Path, sync::Arc};
@@ -38,6 +39,15 @@ pub(super) fn parse_file(file: &Arc<ModelFile>) -> Result<Gguf> {
             }
             done => return done.map(|gguf| Gguf { files: vec![file.clone()], ..gguf }),
         }
+    }
+}
+
+/// Reads the header of a file by its beginning; how many bytes it needs where there are too few.
+pub(super) fn parse_beginning(file: &FileBeginning) -> Result<std::result::Result<Gguf, usize>> {
+    let mut cursor = Cursor::new(&file.bytes, file.len.min(MOST_HEADER));
+    match (header(&file.path, &mut cursor, &file.stored()), cursor.wanted()) {
+        (Err(_), Some(wanted)) => Ok(Err(wanted)),
+        (done, _) => done.map(Ok),
     }
 }
 

@@ -119,7 +119,7 @@ fn check(shard: &Gguf, path: &Path, number: usize, count: usize) -> Result<()> {
     Ok(())
 }
 
-fn join(whole: &mut Gguf, shard: Gguf, path: &Path) -> Result<()> {
+pub(super) fn join(whole: &mut Gguf, shard: Gguf, path: &Path) -> Result<()> {
     for (name, tensor) in shard.tensors {
         if whole.tensors.contains_key(&name) {
             let at = At::new(path, FilePart::Tensor(&name));

@@ -10,7 +10,7 @@ pub(crate) use index::join;
 pub use index::open_sharded;
 
 use crate::{ModelFile, Tensors, error::Result};
-use lamina_base::Bytes;
+use lamina_base::{Bytes, StoredBytes};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// An opened safetensors file, or all files of a sharded set.
@@ -36,12 +36,17 @@ impl Safetensors {
         Ok(Safetensors { tensors, metadata, files: vec![file] })
     }
 
+    /// Reads the header of one file, of which nothing else is asked for; `path` is its name in messages.
+    pub(crate) fn of_stored(path: &Path, bytes: &StoredBytes) -> Result<Safetensors> {
+        let (tensors, metadata) = header::parse(path, bytes)?;
+        Ok(Safetensors { tensors, metadata, files: vec![] })
+    }
+
     /// Reads one file from memory; `path` is its name in messages.
     ///
     /// # Errors
     /// When the bytes break the format's rules.
     pub fn from_bytes(path: impl AsRef<Path>, bytes: &Bytes) -> Result<Safetensors> {
-        let (tensors, metadata) = header::parse(path.as_ref(), &bytes.clone().into())?;
-        Ok(Safetensors { tensors, metadata, files: Vec::new() })
+        Safetensors::of_stored(path.as_ref(), &bytes.clone().into())
     }
 }

@@ -1,6 +1,7 @@
 //! Checkpoints as they are read and written, well-formed and not.
 #![allow(clippy::unwrap_used)] // helpers may fail like tests
 
+mod beginnings;
 mod checkpoint;
 mod common;
 mod config;

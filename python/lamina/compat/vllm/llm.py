@@ -199,7 +199,10 @@ class LLM(Closing):
             before = [None if row is None else ranked(row, params.prompt_logprobs, decode) for row in rows]
         # With the prompt's logprobs its text comes too, before each answer.
         echoed = 0 if before is None else len(prompt if isinstance(prompt, str) else decode(prompt))
-        outputs = [completion_output(one, params.logprobs, one.text[echoed:], decode, lora) for one in answer.completions]
+        outputs = [
+            completion_output(one, params.logprobs, one.text[echoed:], decode, lora, params.stop_token_ids)
+            for one in answer.completions
+        ]
         text = prompt if isinstance(prompt, str) else getattr(prompt, "text", None)
         cached = answer.usage.cached_tokens
         return RequestOutput(

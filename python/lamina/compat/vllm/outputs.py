@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from ...outputs import Completion, TokenLogprob
 
@@ -113,12 +113,17 @@ class ScoringRequestOutput:
     finished: bool = True
 
 
-def completion_output(answer: Completion, count: Optional[int], text: str, decode: Decode, lora: Any) -> CompletionOutput:
-    """An answer with the `count` likeliest tokens of each place, or none where they were not asked for."""
+def completion_output(
+    answer: Completion, count: Optional[int], text: str, decode: Decode, lora: Any, ends: Sequence[int] = ()
+) -> CompletionOutput:
+    """An answer with the `count` likeliest tokens of each place, or none where they were not asked for; `ends` are the
+    caller's tokens that end one.
+    """
     logs = answer.logprobs if count is not None else None
     reason = answer.stop_reason
     # There it says what of the caller's has ended the answer: nothing where the model's own token or a limit did.
-    own = reason if isinstance(reason, str) and reason not in ("grammar", "max_tokens", "context", "deadline") else None
+    limits = ("grammar", "max_tokens", "context", "deadline")
+    own = reason if reason in ends or (isinstance(reason, str) and reason not in limits) else None
     return CompletionOutput(
         index=answer.index,
         text=text,

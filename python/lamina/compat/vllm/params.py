@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, TypedDict, Union
 
 from ...errors import InvalidRequestError
 from ...sampling import SamplingParams as Params
@@ -21,60 +22,103 @@ class TokensPrompt(TypedDict):
     prompt_token_ids: List[int]
 
 
+FIELDS: Dict[str, Any] = {
+    "n": 1,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "repetition_penalty": 1.0,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "seed": None,
+    "stop": [],
+    "stop_token_ids": [],
+    "ignore_eos": False,
+    "max_tokens": 16,
+    "min_tokens": 0,
+    "logprobs": None,
+    "prompt_logprobs": None,
+    "flat_logprobs": False,
+    "detokenize": True,
+    "skip_special_tokens": True,
+    "spaces_between_special_tokens": True,
+    "include_stop_str_in_output": False,
+    "truncate_prompt_tokens": None,
+    "output_kind": None,
+    "skip_clone": False,
+    "structured_outputs": None,
+    "guided_decoding": None,
+    "logit_bias": None,
+    "allowed_token_ids": None,
+    "bad_words": [],
+    "extra_args": None,
+    "skip_reading_prefix_cache": None,
+    "thinking_token_budget": None,
+    "repetition_detection": None,
+    "logits_processors": None,
+    "best_of": None,
+}
+"""Fields of vLLM's `SamplingParams`, those of older versions too, with their defaults. What is neither here nor an option of
+`lamina.SamplingParams` does not exist."""
+
+
 class SamplingParams:
     """Options of a request under vLLM's names, with its defaults: temperature 1, sixteen tokens, nothing cut off. Samplers
     of `lamina.SamplingParams` are taken beside them. UnsupportedError names an option that asks for what is not here,
-    TypeError one that does not exist.
+    TypeError one that does not exist; both where it is given, and where it is set later.
     """
 
-    def __init__(
-        self,
-        n: int = 1,
-        *,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        top_k: int = 0,
-        min_p: float = 0.0,
-        max_tokens: Optional[int] = 16,
-        stop: Union[None, str, List[str]] = None,
-        logprobs: Optional[int] = None,
-        prompt_logprobs: Optional[int] = None,
-        structured_outputs: Optional[StructuredOutputsParams] = None,
-        guided_decoding: Optional[StructuredOutputsParams] = None,
-        **options: Any,
-    ) -> None:
-        self.n, self.temperature, self.top_p, self.top_k, self.min_p = n, temperature, top_p, top_k, min_p
-        self.max_tokens, self.stop = max_tokens, [stop] if isinstance(stop, str) else list(stop or [])
-        self.logprobs, self.prompt_logprobs, self.options = logprobs, prompt_logprobs, options
-        form = structured_outputs or guided_decoding
-        self.structured_outputs = form
-        asked = [count for count in (logprobs, prompt_logprobs) if count is not None]
-        self._ours = Params(
-            n=n,
-            temperature=temperature,
-            top_p=top_p,
-            top_k=max(top_k, 0),
-            min_p=min_p,
-            max_tokens=max_tokens,
-            stop=self.stop,
-            # A chosen token is told even where none beside it is.
-            logprobs=max(1, *asked, 1) if asked else None,
-            echo=prompt_logprobs is not None,
-            **{**(form.ours() if form else {}), **options},
-        )
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init__(self, n: int = 1, **options: Any) -> None:
+        given = {**FIELDS, "n": n, **{name: value for name, value in options.items() if value is not None}}
+        # There None is the longest answer, and here no field said so.
+        given["max_tokens"] = options.get("max_tokens", FIELDS["max_tokens"])
+        given["stop"] = [given["stop"]] if isinstance(given["stop"], str) else list(given["stop"])
+        self.__dict__.update({name: copy(value) for name, value in given.items()}, _ours=_meant(given))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # All options are read again: what cannot be had is told here, and not left out of answers.
+        if name not in self._given():
+            raise AttributeError(f"SamplingParams has no field {name!r}")
+        self.__dict__.update(SamplingParams(**{**self._given(), name: value}).__dict__)
+
+    @staticmethod
+    def from_optional(n: Optional[int] = 1, **options: Any) -> SamplingParams:
+        """The same, where None is the default of most options."""
+        return SamplingParams(1 if n is None else n, **options)
 
     def ours(self) -> Params:
         """The same for `lamina.LLM`."""
-        return self._ours
+        ours: Params = self.__dict__["_ours"]
+        return ours
 
     def clone(self) -> SamplingParams:
-        """The same options; none of them changes."""
-        return self
+        """The same options, to be changed apart."""
+        return SamplingParams(**self._given())
+
+    def _given(self) -> Dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_ours"}
 
     def __repr__(self) -> str:
-        named = ("n", "temperature", "top_p", "top_k", "min_p", "max_tokens", "stop", "logprobs", "prompt_logprobs")
-        given = {**{name: getattr(self, name) for name in named}, **self.options}
-        return f"SamplingParams({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+        usual = {**FIELDS, "max_tokens": 0}
+        changed = {name: value for name, value in self._given().items() if name not in usual or value != usual[name]}
+        return f"SamplingParams({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+
+def _meant(given: Dict[str, Any]) -> Params:
+    """Fields as options of `lamina.SamplingParams`, which refuses by name what it has not."""
+    values = dict(given)
+    form = values.pop("structured_outputs") or values.get("guided_decoding")
+    values.pop("guided_decoding")
+    logprobs, prompt_logprobs = values.pop("logprobs"), values.pop("prompt_logprobs")
+    asked = [count for count in (logprobs, prompt_logprobs) if count is not None]
+    values.update(form.ours() if form else {}, top_k=max(values["top_k"], 0))
+    # A chosen token is told even where none beside it is.
+    return Params(logprobs=max(1, *asked, 1) if asked else None, echo=prompt_logprobs is not None, **values)
 
 
 @dataclass

@@ -85,8 +85,9 @@ impl Execute for BatchArgs {
 
 impl BatchArgs {
     fn server(&self) -> Result<LocalServer> {
-        let path = model_path::model(self.model.as_deref())?;
-        let load = model_path::parts(&self.load.options())?;
+        let options = self.load.options();
+        let path = model_path::model(self.model.as_deref(), &options)?;
+        let load = model_path::parts(&options)?;
         let settings = ModelSettings { load, lora: self.lora.clone(), ..ModelSettings::default() };
         let bar = Bar::bytes("loading");
         let progress = |done, all| {

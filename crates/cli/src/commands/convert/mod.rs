@@ -6,7 +6,7 @@ mod trial;
 
 use super::Execute;
 use crate::{
-    args::{OutputArgs, SplitArgs, TypeArgs},
+    args::{FetchArgs, OutputArgs, SplitArgs, TypeArgs},
     error::Result,
     model_path,
     stoppable::Stoppable,
@@ -44,6 +44,8 @@ pub struct ConvertArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    fetch: FetchArgs,
+    #[command(flatten)]
     replace: OutputArgs,
     #[command(flatten)]
     heads: HeadArgs,
@@ -75,7 +77,8 @@ impl Execute for ConvertArgs {
 
     fn execute(self) -> Result<()> {
         self.replace.check(&self.output)?;
-        let input = model_path::needed(&self.input)?;
+        let fetch = self.fetch.options();
+        let input = model_path::needed(&self.input, &fetch)?;
         if self.mmproj_only {
             return eyes::alone(&input, &self.output, self.json);
         }
@@ -87,7 +90,8 @@ impl Execute for ConvertArgs {
         let imatrix = self.choice.imatrix()?;
         let mut draft = Draft::open(&input)?;
         for lora in &self.lora {
-            let adapter = Adapter::open(&model_path::needed(&lora.path)?).map_err(ConvertError::from)?;
+            let adapter =
+                Adapter::open(&model_path::needed(&lora.path, &fetch)?).map_err(ConvertError::from)?;
             draft.merge(&adapter, lora.scale)?;
         }
         let types = self.outtype.unwrap_or(draft.usual_types());

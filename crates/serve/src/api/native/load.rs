@@ -3,7 +3,7 @@
 use crate::{
     body::{FieldTable, taken},
     call::{HttpCall, json_response},
-    error::ApiError,
+    error::{ApiError, Cause},
 };
 use axum::response::Response;
 use serde_json::json;
@@ -19,11 +19,20 @@ pub const MODEL: FieldTable = FieldTable {
     also: &[],
 };
 
-/// POST /models/load.
+/// POST /models/load. A model of the hub is fetched first, where that is allowed.
 pub async fn load(call: HttpCall) -> Result<Response, ApiError> {
     let mut body = call.body(&MODEL).await?;
-    call.model(&mut body).await?;
+    let name: Option<String> = body.take("model")?;
     call.finish(body);
+    let found = call.app.models.slot(name.as_deref());
+    if let (Err(Cause::NoModel), Some(name)) = (found.map_err(|e| e.cause), &name)
+        && call.app.options.allow_pull
+    {
+        call.need_admin()?;
+        call.app.models.pull(name)?.finished().await?;
+        call.app.models.admit(name);
+    }
+    call.lease(name.as_deref()).await?;
     Ok(json_response(&json!({ "success": true })))
 }
 

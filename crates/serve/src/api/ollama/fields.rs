@@ -106,6 +106,32 @@ pub const SHOW: FieldTable = FieldTable {
     also: &[],
 };
 
+/// POST /api/pull.
+pub const PULL: FieldTable = FieldTable {
+    name: "POST /api/pull",
+    sampling: false,
+    fields: &[
+        taken("model", "hf.co/org/repo:TAG or another name that `lamina pull` takes"),
+        taken("name", "older clients' word for model"),
+        STREAM,
+        harmless("insecure", "the address of the hub is the server's: HF_ENDPOINT"),
+        refused("username", "who asks the hub is the server's: `lamina login`, or HF_TOKEN"),
+        refused("password", "who asks the hub is the server's: `lamina login`, or HF_TOKEN"),
+    ],
+    also: &[],
+};
+
+/// DELETE /api/delete.
+pub const DELETE: FieldTable = FieldTable {
+    name: "DELETE /api/delete",
+    sampling: false,
+    fields: &[
+        taken("model", "name of a model that was fetched"),
+        taken("name", "older clients' word for model"),
+    ],
+    also: &[],
+};
+
 /// `options` of a request.
 pub const REQUEST_OPTIONS: FieldTable = FieldTable {
     name: "options",

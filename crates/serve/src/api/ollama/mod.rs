@@ -5,6 +5,7 @@ mod chat;
 mod embed;
 mod fields;
 mod generate;
+mod library;
 mod list;
 mod request;
 mod words;
@@ -33,6 +34,8 @@ pub const TABLES: &[&FieldTable] = &[
     &fields::EMBED,
     &fields::EMBEDDINGS,
     &fields::SHOW,
+    &fields::PULL,
+    &fields::DELETE,
     &fields::REQUEST_OPTIONS,
 ];
 
@@ -48,17 +51,18 @@ pub fn routes() -> Router<App> {
         .route("/api/tags", get(dialect, list::tags))
         .route("/api/ps", get(dialect, list::ps))
         .route("/api/version", get(dialect, list::version))
-        .route("/api/pull", post(dialect, not_here))
+        .route("/api/pull", post(dialect, library::pull))
         .route("/api/push", post(dialect, not_here))
         .route("/api/create", post(dialect, not_here))
         .route("/api/copy", post(dialect, not_here))
-        .route("/api/delete", delete(dialect, not_here))
+        .route("/api/delete", delete(dialect, library::delete))
         .route("/api/blobs/{digest}", post(dialect, not_here).merge(get(dialect, not_here)))
 }
 
-/// What keeps a library of models: here files are given to the server when it starts.
+/// What makes models: here files are given to the server when it starts, or fetched.
 async fn not_here(_: HttpCall) -> Result<Response, ApiError> {
     Err(ApiError::unsupported(
-        "this server keeps no library of models: give it files when it starts, or a folder with --models-dir",
+        "this server makes no models: give it files when it starts (another name is --alias), a folder with --models-dir, or \
+         let it fetch them with --allow-pull",
     ))
 }

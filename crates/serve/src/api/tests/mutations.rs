@@ -11,7 +11,7 @@ use crate::{
     options::{ModelOrigin, ServeOptions},
 };
 use axum::{Router, body::Body};
-use http::Request;
+use http::{Method, Request};
 use http_body_util::BodyExt;
 use lamina::{LoadOptions, Model};
 use serde_json::{Value, json};
@@ -42,9 +42,8 @@ fn places() -> Vec<Place> {
     let choice = json!({ "type": "function", "function": { "name": "f" } });
     let place = |table, path, body, inside| Place { table, path, body, inside };
     let (openai, anthropic) = ("/v1/chat/completions", "/v1/messages");
-    let top = |table: &'static str, body: Value| {
-        place(table, table.strip_prefix("POST ").expect("a path"), body, &[])
-    };
+    let top =
+        |table: &'static str, body: Value| place(table, table.split_once(' ').expect("a path").1, body, &[]);
     vec![
         top("POST /v1/chat/completions", chat.clone()),
         place(
@@ -123,6 +122,8 @@ fn places() -> Vec<Place> {
         top("POST /api/embed", json!({ "model": "tiny", "input": "hi" })),
         top("POST /api/embeddings", json!({ "model": "tiny", "prompt": "hi" })),
         top("POST /api/show", json!({ "model": "tiny" })),
+        top("POST /api/pull", json!({ "model": "tiny" })),
+        top("DELETE /api/delete", json!({ "model": "tiny" })),
     ]
 }
 
@@ -158,9 +159,13 @@ impl Routes {
     }
 
     async fn ask(&self, path: &str, body: &Value) -> Told {
-        let log = RequestLog::new("r".into(), "p".into(), "POST", path);
+        self.ask_by(Method::POST, path, body).await
+    }
+
+    async fn ask_by(&self, method: Method, path: &str, body: &Value) -> Told {
+        let log = RequestLog::new("r".into(), "p".into(), method.as_str(), path);
         let caller = Caller { tenant: "p".into(), key: None, share: 1.0, priority: 0, admin: true };
-        let request = Request::post(path).header("content-type", "application/json");
+        let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
         let mut request = request.body(Body::from(body.to_string())).expect("a request");
         request.extensions_mut().insert(CallContext { caller, id: "r".into(), log: log.clone() });
         let response = self.router.clone().call(request).await.unwrap_or_else(|never| match never {});
@@ -172,6 +177,10 @@ impl Routes {
 }
 
 impl Place {
+    fn method(&self) -> Method {
+        if self.table.starts_with("DELETE") { Method::DELETE } else { Method::POST }
+    }
+
     /// The body with a field of its object.
     fn with(&self, name: &str, value: Value) -> Value {
         let mut body = self.body.clone();
@@ -200,7 +209,7 @@ fn no_field_is_dropped_without_a_word() {
         for table in tables() {
             let place = places.iter().find(|p| p.table == table.name);
             let place = place.unwrap_or_else(|| panic!("{} is in no body of this test", table.name));
-            let whole = routes.ask(place.path, &place.body).await;
+            let whole = routes.ask_by(place.method(), place.path, &place.body).await;
             assert!(!whole.text.contains("is no field"), "{}: {}", table.name, whole.text);
             for name in table.names() {
                 mutate(&routes, table, place, name).await;
@@ -212,7 +221,7 @@ fn no_field_is_dropped_without_a_word() {
 async fn mutate(routes: &Routes, table: &FieldTable, place: &Place, name: &str) {
     let (path, usage) = (place.path_of(name), table.find(name).map(|f| f.usage));
     // A list of a list of an object is a value of no field.
-    let told = routes.ask(place.path, &place.with(name, json!([[{}]]))).await;
+    let told = routes.ask_by(place.method(), place.path, &place.with(name, json!([[{}]]))).await;
     let named = told.ignored.contains(&path);
     let refused = told.status == 400 && told.text.contains(&path);
     let right = match usage {
@@ -223,7 +232,7 @@ async fn mutate(routes: &Routes, table: &FieldTable, place: &Place, name: &str) 
     };
     assert!(right, "{} {path}: {} {} {:?}", table.name, told.status, told.text, told.ignored);
     let wrong = format!("{name}_x");
-    let told = routes.ask(place.path, &place.with(&wrong, json!(1))).await;
+    let told = routes.ask_by(place.method(), place.path, &place.with(&wrong, json!(1))).await;
     let path = place.path_of(&wrong);
     assert!(
         told.status == 400 && told.text.contains(&path),

@@ -1,8 +1,10 @@
 //! `lamina quantize`: a model in smaller types.
 
+mod budget;
+
 use super::Execute;
 use crate::{
-    args::{OutputArgs, SplitArgs, TypeArgs},
+    args::{FetchArgs, OutputArgs, SplitArgs, TypeArgs},
     error::Result,
     input, model_path,
     output::{self, note},
@@ -32,17 +34,28 @@ pub struct QuantizeArgs {
     #[arg(value_name = "OUT", required_unless_present = "list")]
     output: Option<PathBuf>,
     /// Type or mix, such as Q4_K_M; keep changes overridden tensors only
-    #[arg(value_name = "TYPE", required_unless_present = "list")]
+    #[arg(value_name = "TYPE", required_unless_present_any = ["list", "budget_kl"])]
     types: Option<Types>,
     /// Text to compare both models on, in the figures of `lamina perplexity --base`
     #[arg(long, value_name = "TEXT", conflicts_with = "list")]
     measure: Option<PathBuf>,
+    /// Choose the type of each tensor so that the mean KL divergence on the text of --measure stays below this, with as small a
+    /// file as is found: each group of tensors is probed, and the choice measured until it fits
+    #[arg(
+        long,
+        value_name = "KL",
+        requires = "measure",
+        conflicts_with_all = ["types", "overrides", "output_type", "embedding_type", "pure"]
+    )]
+    budget_kl: Option<f64>,
     /// List the types; with IN, what each would make of that model
     #[arg(long)]
     list: bool,
     /// Write one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    fetch: FetchArgs,
     #[command(flatten)]
     replace: OutputArgs,
     #[command(flatten)]
@@ -55,9 +68,11 @@ impl Execute for QuantizeArgs {
     const NAME: &'static str = "quantize";
 
     fn execute(self) -> Result<()> {
-        let input = self.input.as_deref().map(model_path::needed).transpose()?;
-        match (&input, &self.output, self.types) {
-            (Some(input), Some(output), Some(types)) if !self.list => self.quantize(input, output, types),
+        let fetch = self.fetch.options();
+        let input = self.input.as_deref().map(|input| model_path::needed(input, &fetch)).transpose()?;
+        match (&input, &self.output, self.types, self.budget_kl) {
+            (Some(input), Some(output), None, Some(kl)) if !self.list => self.spend(input, output, kl),
+            (Some(input), Some(output), Some(types), _) if !self.list => self.quantize(input, output, types),
             (input, ..) => self.list(input.as_deref()),
         }
     }
@@ -109,13 +124,28 @@ impl QuantizeArgs {
 
 /// How far the model at `path` is from the one at `base`.
 fn measured(base: &Path, path: &Path, text: &Prompt, threads: usize, stop: &Stoppable) -> Result<Divergence> {
-    let windows = PerplexityOptions::default();
-    let options =
-        LoadOptions { context: Some(windows.context), threads: Some(threads), ..LoadOptions::default() };
-    let load = |path: &Path| stop.end(Model::load_with(Some(path), &options, &|_, _| stop.goes_on()));
-    let (base, model, bar) = (load(base)?, load(path)?, Bar::steps("windows"));
-    stop.end(divergence(&base, &model, text, windows, &mut |done, all| {
-        bar.at(done as u64, all as u64);
+    let (base, bar) = (loaded(base, threads, stop)?, Bar::steps("windows"));
+    compared(&base, path, text, threads, stop, &mut |done, all| bar.at(done as u64, all as u64))
+}
+
+fn loaded(path: &Path, threads: usize, stop: &Stoppable) -> Result<Model> {
+    let context = Some(PerplexityOptions::default().context);
+    let options = LoadOptions { context, threads: Some(threads), ..LoadOptions::default() };
+    stop.end(Model::load_with(Some(path), &options, &|_, _| stop.goes_on()))
+}
+
+/// The same of a base in memory; `progress` is told windows done and in all.
+fn compared(
+    base: &Model,
+    path: &Path,
+    text: &Prompt,
+    threads: usize,
+    stop: &Stoppable,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Divergence> {
+    let model = loaded(path, threads, stop)?;
+    stop.end(divergence(base, &model, text, PerplexityOptions::default(), &mut |done, all| {
+        progress(done, all);
         stop.goes_on()
     }))
 }
