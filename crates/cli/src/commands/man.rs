@@ -81,7 +81,8 @@ mod tests {
         for command in whole().get_subcommands() {
             let page = String::from_utf8(roff(command).expect("a page")).expect("text");
             let name = command.get_name();
-            assert!(page.contains(&format!("lamina\\-{name}")), "{name}: {}", &page[..200]);
+            let shown = format!("lamina\\-{}", name.replace('-', "\\-"));
+            assert!(page.contains(&shown), "{name}: {}", &page[..200]);
             assert!(page.contains(".SH OPTIONS") && page.contains(".SH SYNOPSIS"), "{name}");
         }
     }

@@ -10,6 +10,7 @@ mod pool;
 mod prompts;
 mod read;
 mod seen_text;
+mod start;
 mod taker;
 mod token_count;
 mod tokens;
@@ -36,7 +37,7 @@ use crate::{
     error::{ApiError, Cause},
     log::{AskedParams, RequestLog},
     models::{Lease, TextRoom},
-    run::{AnswerJob, Attempt, Render, RenderedStream, Run, SlotTurn, Wishes, carried, whole},
+    run::{AnswerJob, Attempt, Render, RenderedStream, Wishes, whole},
 };
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header, request::Parts};
@@ -295,56 +296,6 @@ impl HttpCall {
         }
     }
 
-    /// Queues a job. Everything that can be refused is refused here.
-    ///
-    /// # Errors
-    /// Whatever is wrong with it; a full queue; a model that has stopped.
-    pub async fn start(&self, job: AnswerJob) -> Result<Run, ApiError> {
-        self.log.entry().submitted = Some(Instant::now());
-        let run = self.begun(job).await;
-        // Nothing is left of the body but its tokens, which the queue has a limit for.
-        self.share().release();
-        let run = run.map_err(|e| self.with_retry(e))?;
-        let number = self.log.entry().number;
-        self.app.open.runs(number, run.cancellers());
-        let mut entry = self.log.entry();
-        entry.queued = true;
-        entry.usage.prompt = run.started().prompt_tokens.iter().sum();
-        entry.usage.image = run.started().image_tokens;
-        drop(entry);
-        Ok(run)
-    }
-
-    /// Begins a job: one with pictures beside this thread, since their pixels are hashed. Their memory counts until they are
-    /// encoded.
-    async fn begun(&self, job: AnswerJob) -> Result<Run, ApiError> {
-        let (turn, end, attempt) = (self.slot_turn(&job), self.app.end.clone(), self.attempt.clone());
-        if !job.sees() {
-            return Run::start(job, end, turn, attempt);
-        }
-        job.check()?;
-        let pixels = job.prompts.iter().flat_map(|prompt| &prompt.pictures);
-        let bytes = pixels.map(|picture| picture.picture.rgb().len() as u64).sum();
-        let mut run = self.app.pictures.run(carried(move || Run::start(job, end, turn, attempt))).await?;
-        let mut share = self.app.bodies.share();
-        self.share().release();
-        // Those that were refused for want of room were so when they were decoded.
-        _ = share.resize(bytes);
-        run.hold(share);
-        Ok(run)
-    }
-
-    /// What remembers the text of a job, where texts are remembered and this one is shared.
-    fn slot_turn(&self, job: &AnswerJob) -> Option<SlotTurn> {
-        let wishes = &job.wishes;
-        let shared = wishes.generate.terms.cache_salt.is_none();
-        // Tokens stand for no picture.
-        let [prompt] = job.prompts.as_slice() else { return None };
-        let shared = shared && prompt.pictures.is_empty();
-        let turn = || SlotTurn::new(job.lease.live.clone(), wishes.slot, &prompt.tokens, wishes.lora.clone());
-        self.app.options.slot_save_path.as_ref().filter(|_| shared).map(|_| turn())
-    }
-
     /// The job with what its answers must be, compiled on the pool. Fields that are enforced in part only are named.
     async fn constrained(&self, mut job: AnswerJob) -> Result<AnswerJob, ApiError> {
         let begun = Instant::now();
@@ -396,14 +347,6 @@ impl HttpCall {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
         Ok(trace::head(response, url.as_ref()))
-    }
-
-    /// When the queue is full: how long until there may be room, by how fast it moves.
-    fn with_retry(&self, mut error: ApiError) -> ApiError {
-        if error.cause == Cause::QueueFull && error.retry.is_none() {
-            error.retry = Some(self.app.end_rate.next());
-        }
-        error
     }
 }
 

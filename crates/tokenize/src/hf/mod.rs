@@ -8,6 +8,7 @@ mod field;
 mod ids;
 mod model;
 mod normalize;
+mod part_span;
 mod parts;
 mod passage;
 mod pattern;

@@ -1,6 +1,7 @@
 //! Texts that are encoded in parts: a part ends where the first pre-tokenizer cuts in any case, or where no merge joins.
 
 use super::cuts::PreTokenizer;
+use super::part_span::PartSpan;
 use super::passage::{Passage, Piece};
 use super::pattern::{Behavior, Places};
 use super::{HfEngine, within};
@@ -10,7 +11,7 @@ use crate::error::TokenizeError;
 pub(crate) struct HfParts {
     /// What has not begun, the last piece first.
     pieces: Vec<Piece>,
-    begun: Option<(Passage, Stretch)>,
+    begun: Option<(Passage, PartSpan)>,
     /// It stands behind a special token: no space is put first that only a beginning gets.
     inner: bool,
     ids: Vec<u32>,
@@ -20,34 +21,6 @@ impl HfParts {
     /// Whether nothing is left.
     pub fn ended(&self) -> bool {
         self.pieces.is_empty() && self.begun.is_none()
-    }
-}
-
-/// Where in a passage a part begins, and from where on it may end.
-pub(super) struct Stretch {
-    pub from: usize,
-    pub bytes: usize,
-    /// Steps that patterns may still take in this passage; none before the first.
-    pub steps: Option<usize>,
-}
-
-impl Stretch {
-    /// From where on it may end.
-    pub fn least(&self) -> usize {
-        self.from.saturating_add(self.bytes)
-    }
-
-    /// The place before the first character that `is`, given the one before it, at which this part may end; else the end.
-    pub fn end_before(&self, text: &str, is: impl Fn(char, char) -> bool) -> usize {
-        let mut before = None;
-        for (at, c) in text[self.from..].char_indices() {
-            let at = self.from + at;
-            if at >= self.least() && before.is_some_and(|before| is(before, c)) {
-                return at;
-            }
-            before = Some(c);
-        }
-        text.len()
     }
 }
 
@@ -72,7 +45,7 @@ impl HfEngine {
             let Some((mut passage, mut stretch)) = parts.begun.take() else {
                 match parts.pieces.pop() {
                     Some(Piece::Text(passage)) => {
-                        parts.begun = Some((passage, Stretch { from: 0, bytes: 0, steps: None }));
+                        parts.begun = Some((passage, PartSpan { from: 0, bytes: 0, steps: None }));
                     }
                     Some(Piece::Token(id)) => {
                         parts.ids.push(id);
@@ -114,7 +87,7 @@ impl HfEngine {
         &self,
         inner: bool,
         passage: &mut Passage,
-        stretch: &mut Stretch,
+        stretch: &mut PartSpan,
     ) -> Result<Vec<Piece>, String> {
         let Some(cuts) = self.cuts_of(inner) else {
             let end = match self.model.word_start() {
@@ -140,11 +113,11 @@ impl HfEngine {
 impl PreTokenizer {
     /// Cuts the next part of a passage, and moves `stretch` behind it. None where nobody can tell a part's end without the
     /// whole: such a passage is cut by [`PreTokenizer::run`].
-    fn run_from(&self, passage: &mut Passage, stretch: &mut Stretch) -> Result<Option<Vec<Piece>>, String> {
+    fn run_from(&self, passage: &mut Passage, stretch: &mut PartSpan) -> Result<Option<Vec<Piece>>, String> {
         if stretch.from == 0 {
             self.begin(passage);
         }
-        let before_run = |stretch: &Stretch, is: &dyn Fn(char) -> bool| {
+        let before_run = |stretch: &PartSpan, is: &dyn Fn(char) -> bool| {
             stretch.end_before(&passage.text, |before, c| is(c) && !is(before))
         };
         let end = match self {
@@ -176,7 +149,7 @@ impl PreTokenizer {
     }
 
     /// What a pattern cut: matches and gaps are pieces of their own, or matches end the piece before.
-    fn parts_of(&self, passage: &Passage, stretch: &mut Stretch, places: Places) -> Vec<Piece> {
+    fn parts_of(&self, passage: &Passage, stretch: &mut PartSpan, places: Places) -> Vec<Piece> {
         stretch.from = places.last().map_or(passage.text.len(), |(place, _)| place.1);
         let pieces = self.behavior().pieces(places).into_iter().filter(|(start, end)| start < end);
         let pieces = pieces.map(|(start, end)| self.finished(passage.slice(start..end)));

@@ -6,7 +6,7 @@ use fancy_regex::Regex;
 use regex_automata::util::syntax;
 use serde_json::Value;
 
-use super::parts::Stretch;
+use super::part_span::PartSpan;
 use crate::split::FilePattern;
 
 /// Stretches of a text in order, and whether each matches.
@@ -58,7 +58,7 @@ impl StagePattern {
 
     /// The places of the next part, which ends with a match or with the text. None where it may match nothing: then places
     /// may depend on those before.
-    pub fn places_from(&self, text: &str, stretch: &mut Stretch) -> Result<Option<Places>, String> {
+    pub fn places_from(&self, text: &str, stretch: &mut PartSpan) -> Result<Option<Places>, String> {
         let (from, least) = (stretch.from, stretch.least());
         let mut next: Box<dyn FnMut(usize) -> Option<(usize, usize)> + '_> = match self {
             StagePattern::Followed(pattern) => {
