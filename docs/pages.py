@@ -94,6 +94,7 @@ CAUSES = {
     "WrongMethod": "Use the method that `Allow` names.",
     "TooLarge": "Send less, or raise `--max-body`.",
     "MediaType": "Send `Content-Type: application/json`.",
+    "Conflict": "Wait until what is under way has ended: the message names it.",
     "QueueFull": "Wait as long as `Retry-After` says; `--max-queue` is how many may wait.",
     "Unavailable": "Wait as long as `Retry-After` says: the model loads, memory is taken, or the server ends.",
     "Fault": "Look at the server's log by the request's id, and report it.",

@@ -49,6 +49,16 @@ pub enum UrlError {
     TooLarge(String),
 }
 
+#[cfg(feature = "client")]
+impl UrlError {
+    fn of(error: lamina_http::FetchError) -> UrlError {
+        match error {
+            lamina_http::FetchError::TooLarge { .. } => UrlError::TooLarge(error.to_string()),
+            error => UrlError::Refused(error.to_string()),
+        }
+    }
+}
+
 /// Reads pictures at addresses, if from any. By default from none.
 #[derive(Debug, Clone, Default)]
 pub struct UrlReader {
@@ -86,16 +96,27 @@ impl UrlReader {
     /// When the address may not be read, nothing is there, or it has more bytes.
     #[cfg(feature = "client")]
     pub async fn read(&self, url: &str, most: usize) -> Option<Result<Vec<u8>, UrlError>> {
-        let read = self.fetcher.as_ref()?.fetch(url, most).await;
-        Some(read.map_err(|e| match e {
-            lamina_http::FetchError::TooLarge { .. } => UrlError::TooLarge(e.to_string()),
-            e => UrlError::Refused(e.to_string()),
-        }))
+        Some(self.fetcher.as_ref()?.fetch(url, most).await.map_err(UrlError::of))
+    }
+
+    /// [`UrlReader::read`] for callers without a runtime: their thread waits.
+    ///
+    /// # Errors
+    /// As for [`UrlReader::read`].
+    #[cfg(feature = "client")]
+    pub fn read_waiting(&self, url: &str, most: usize) -> Option<Result<Vec<u8>, UrlError>> {
+        Some(self.fetcher.as_ref()?.fetch_waiting(url, most).map_err(UrlError::of))
     }
 
     /// None: this build asks nobody.
     #[cfg(not(feature = "client"))]
     pub async fn read(&self, _: &str, _: usize) -> Option<Result<Vec<u8>, UrlError>> {
+        None
+    }
+
+    /// None: this build asks nobody.
+    #[cfg(not(feature = "client"))]
+    pub fn read_waiting(&self, _: &str, _: usize) -> Option<Result<Vec<u8>, UrlError>> {
         None
     }
 }

@@ -1,7 +1,7 @@
 //! Pictures at addresses, from hosts that the user allows.
 
 use crate::error::{Result, invalid};
-use lamina::{HostPattern, UrlReader};
+use lamina::{Error, HostPattern, UrlError, UrlReader};
 use pyo3::prelude::*;
 
 /// Reads from some hosts, or from none.
@@ -23,22 +23,10 @@ impl PyUrlReader {
 
 impl PyUrlReader {
     /// The bytes at `url`, of which there may be `most`. It waits for them.
-    #[cfg(feature = "client")]
     pub fn read(&self, url: &str, most: usize) -> lamina::Result<Vec<u8>> {
-        use lamina::{Error, UrlError};
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|e| Error::Runtime(format!("nothing can be fetched: {e}")))?;
-        match runtime.block_on(self.0.read(url, most)) {
-            Some(read) => read.map_err(|e| match e {
-                UrlError::Refused(why) | UrlError::TooLarge(why) => Error::InvalidRequest(why),
-            }),
-            None => Err(Error::InvalidRequest("no host may be asked".into())),
-        }
-    }
-
-    /// This build asks nobody.
-    #[cfg(not(feature = "client"))]
-    pub fn read(&self, _: &str, _: usize) -> lamina::Result<Vec<u8>> {
-        Err(lamina::Error::Unsupported("this build fetches nothing".into()))
+        let nobody = || Error::InvalidRequest("no host may be asked, or this build fetches nothing".into());
+        self.0.read_waiting(url, most).ok_or_else(nobody)?.map_err(|e| match e {
+            UrlError::Refused(why) | UrlError::TooLarge(why) => Error::InvalidRequest(why),
+        })
     }
 }

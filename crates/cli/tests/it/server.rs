@@ -20,7 +20,7 @@ struct Seen {
 
 #[test]
 fn a_ping_says_whether_a_server_is_well() {
-    let server = Scripted::new(|seen| match seen.line.as_str() {
+    let server = Scripted::new(|seen| match seen.line.trim_end() {
         "GET /v1/health HTTP/1.1" => (200, r#"{"status":"ok"}"#.to_owned()),
         _ => (404, "{}".to_owned()),
     });

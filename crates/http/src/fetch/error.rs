@@ -27,6 +27,9 @@ pub enum FetchError {
         /// The host.
         host: String,
     },
+    /// The system has no room for another runtime of events.
+    #[error("nothing can be fetched: {0}")]
+    Runtime(String),
     /// No connection, or one that broke.
     #[error("{host} cannot be read: {problem}")]
     Failed {

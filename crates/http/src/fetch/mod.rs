@@ -124,6 +124,15 @@ impl Fetcher {
         timeout(self.rules.time, self.follow(url, most)).await.map_err(late)?
     }
 
+    /// [`Fetcher::fetch`] for callers without a runtime: their thread waits.
+    ///
+    /// # Errors
+    /// As for [`Fetcher::fetch`]; when the system has no more room for events.
+    pub fn fetch_waiting(&self, url: &str, most: usize) -> Result<Vec<u8>, FetchError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|e| FetchError::Runtime(e.to_string()))?.block_on(self.fetch(url, most))
+    }
+
     async fn follow(&self, url: &str, most: usize) -> Result<Vec<u8>, FetchError> {
         let mut request = HttpRequest::get(HttpAddress::parse(url)?);
         for _ in 0..=MOST_REDIRECTS {

@@ -2,8 +2,8 @@
 //! last ones.
 
 use super::{
-    eyes::PictureRows,
     job::PictureJob,
+    picture_rows::PictureRows,
     search::FoundEncoder,
     sizes::cache_bytes,
     worker::{EncoderCounts, EncoderWorker},
@@ -134,13 +134,5 @@ impl PictureEncoder {
 impl Drop for PictureEncoder {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-impl PictureRows {
-    /// Bytes of its numbers.
-    pub fn bytes(&self) -> u64 {
-        let deep: usize = self.deep.iter().map(Vec::len).sum();
-        4 * (self.rows.len() + deep) as u64
     }
 }

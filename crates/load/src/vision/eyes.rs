@@ -4,6 +4,7 @@ use super::{
     blocks::{Blocks, TileRun},
     fold::TileCells,
     order::RowOrder,
+    picture_rows::{CutPicture, PictureRows},
     places::Places,
     slices::Slices,
     stage::{PlanStage, Together},
@@ -31,19 +32,6 @@ pub struct Eyes {
     places: Places,
     class: Vec<f32>,
     newline: Vec<f32>,
-}
-
-/// Rows of a picture, as they stand in a prompt.
-#[derive(Clone, Debug)]
-pub struct PictureRows {
-    /// How the picture was cut, and how its rows lie.
-    pub layout: PictureLayout,
-    /// Numbers of a row.
-    pub width: usize,
-    /// `[rows x width]`.
-    pub rows: Vec<f32>,
-    /// For each of the language model's first layers what is added to the rows behind it; `[rows x width]`.
-    pub deep: Vec<Vec<f32>>,
 }
 
 /// A step of a projector.
@@ -129,16 +117,34 @@ impl Eyes {
         pictures: &[&Picture],
         wanted: &dyn Fn() -> bool,
     ) -> Result<Vec<PictureRows>> {
-        let mut layouts = vec![];
-        let mut tiles = vec![];
-        for picture in pictures {
-            let layout =
-                self.spec.layout(picture.size()).map_err(|e| Error::InvalidRequest(e.to_string()))?;
-            let pixels = layout.tiling.apply(picture, self.spec.pixels.filter);
-            let rows = pixels.iter().map(|tile| self.spec.pixels.patches.rows(tile, &self.numbers));
-            tiles.extend(
-                layout.patches.iter().zip(rows).map(|(&grid, numbers)| TilePatches { grid, numbers }),
-            );
+        let cut = pictures.iter().map(|picture| self.cut(picture)).collect::<Result<_>>()?;
+        self.encode_cut(cut, wanted)
+    }
+
+    /// A picture as the encoder takes it.
+    ///
+    /// # Errors
+    /// When it is too thin for the model.
+    pub fn cut(&self, picture: &Picture) -> Result<CutPicture> {
+        let layout = self.spec.layout(picture.size()).map_err(|e| Error::InvalidRequest(e.to_string()))?;
+        let pixels = layout.tiling.apply(picture, self.spec.pixels.filter);
+        let tiles = pixels.iter().map(|tile| self.spec.pixels.patches.rows(tile, &self.numbers)).collect();
+        Ok(CutPicture { layout, tiles })
+    }
+
+    /// [`Eyes::encode_while`] for pictures that are cut.
+    ///
+    /// # Errors
+    /// When the backend fails, or it is not wanted any more.
+    pub fn encode_cut(
+        &mut self,
+        pictures: Vec<CutPicture>,
+        wanted: &dyn Fn() -> bool,
+    ) -> Result<Vec<PictureRows>> {
+        let (mut layouts, mut tiles) = (vec![], vec![]);
+        for CutPicture { layout, tiles: numbers } in pictures {
+            let patches = layout.patches.iter().zip(numbers);
+            tiles.extend(patches.map(|(&grid, numbers)| TilePatches { grid, numbers }));
             layouts.push(layout);
         }
         let mut encoded = self.encode_tiles(&tiles, &mut Slices::new(wanted))?.into_iter();

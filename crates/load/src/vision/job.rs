@@ -1,6 +1,6 @@
 //! A picture in a prompt: its rows are made when somebody asks for them.
 
-use super::eyes::PictureRows;
+use super::picture_rows::PictureRows;
 use crate::error::{Error, Result};
 use lamina_engine::{EncodedRows, EngineError, Name, RowSource};
 use lamina_image::Picture;

@@ -6,6 +6,7 @@ mod eyes;
 mod fold;
 mod job;
 mod order;
+mod picture_rows;
 mod places;
 mod row_cache;
 mod search;
@@ -15,8 +16,9 @@ mod stage;
 mod worker;
 
 pub use encoder::PictureEncoder;
-pub use eyes::{Eyes, PictureRows};
+pub use eyes::Eyes;
 pub use job::PictureJob;
+pub use picture_rows::{CutPicture, PictureRows};
 pub(crate) use search::find_encoder;
 pub use search::vision_of;
 pub(crate) use sizes::picture_parts;

@@ -1,6 +1,6 @@
 //! Rows of the pictures that were seen last.
 
-use super::eyes::PictureRows;
+use super::picture_rows::PictureRows;
 use lamina_engine::Name;
 use std::{collections::VecDeque, sync::Arc};
 

@@ -1,8 +1,9 @@
 //! The thread that encodes pictures, one step of pictures after the other, beside the engine.
 
 use super::{
-    eyes::{Eyes, PictureRows, STEP_ROWS},
+    eyes::{Eyes, STEP_ROWS},
     job::{MadeRows, PictureJob},
+    picture_rows::PictureRows,
     row_cache::RowCache,
 };
 use crate::error::{Error, Result};

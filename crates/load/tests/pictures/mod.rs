@@ -4,7 +4,7 @@ use lamina_arch::vision::VisionSource;
 use lamina_cpu::Cpu;
 use lamina_fixtures::shared;
 use lamina_image::{ImageLimits, Picture, decode};
-use lamina_load::vision::Eyes;
+use lamina_load::vision::{CutPicture, Eyes};
 use lamina_quant::to_f32;
 use lamina_store::{Checkpoint, safetensors::Safetensors};
 use serde_json::Value;
@@ -81,6 +81,43 @@ fn check(folder: &str) {
 fn llama4_projects_as_the_reference_does_from_pixels_of_another_resize() {
     // The reference resizes by torchvision here, whose pixels are up to two steps of 255 away.
     check_within("llama4", 3e-2);
+}
+
+/// Patches of tiles `[3, side, side]`, each channel by channel.
+fn patches(tiles: &[f32], tile: usize, patch: usize) -> Vec<Vec<f32>> {
+    let across = tile / patch;
+    let one = |tile_numbers: &[f32]| -> Vec<f32> {
+        let places = (0..across * across).map(|i| (i / across * patch, i % across * patch));
+        let at = |(top, left): (usize, usize)| {
+            let inside =
+                (0..3).flat_map(move |c| (0..patch).flat_map(move |y| (0..patch).map(move |x| (c, y, x))));
+            inside.map(move |(c, y, x)| tile_numbers[(c * tile + top + y) * tile + left + x])
+        };
+        places.flat_map(at).collect()
+    };
+    tiles.chunks_exact(3 * tile * tile).map(one).collect()
+}
+
+#[test]
+fn llama4_projects_as_the_reference_does_from_its_pixels() {
+    let Some(mut eyes) = eyes("llama4", 2) else { return };
+    let golden = shared("golden-vision/llama4/golden.safetensors").unwrap();
+    let golden = Safetensors::open(golden).unwrap();
+    for (case, pictures) in cases("llama4") {
+        let stored = |name: &str| to_f32(&golden.tensors[&format!("{case}/{name}")]).unwrap();
+        let patch = eyes.spec().pixels.patches.side as usize;
+        let mut tiles = patches(&stored("pixel_values"), 56, patch).into_iter();
+        let cut = pictures.iter().map(|picture| {
+            let layout = eyes.spec().layout(picture.size()).unwrap();
+            let tiles = tiles.by_ref().take(layout.tiles.len()).collect();
+            CutPicture { layout, tiles }
+        });
+        let cut = cut.collect();
+        let rows: Vec<f32> =
+            eyes.encode_cut(cut, &|| true).unwrap().into_iter().flat_map(|picture| picture.rows).collect();
+        let error = error(&rows, &stored("projected"));
+        assert!(error < TOLERANCE, "{case}: projected is off by {error:.1e}");
+    }
 }
 
 fn check_within(folder: &str, tolerance: f64) {

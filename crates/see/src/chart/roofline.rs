@@ -57,17 +57,7 @@ pub(super) fn roofline(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let y = Scale::around(&dots.iter().map(|d| rate(&d.0)).collect::<Vec<_>>(), BOTTOM, TOP);
     let mut canvas =
         Canvas::new(310.0, "Operations for each byte against operations per second, both logarithmic");
-    for power in x.powers() {
-        let at = x.at(power);
-        canvas.path(&format!("M{at:.1} {TOP}V{BOTTOM}"), "l");
-        canvas.text(at, BOTTOM + 17.0, "f", Anchor::Middle, &number(power));
-    }
-    for power in y.powers() {
-        let at = y.at(power);
-        canvas.path(&format!("M{LEFT} {at:.1}H{WIDTH}"), "l");
-        canvas.text(LEFT - 8.0, at + 4.0, "f", Anchor::End, &scaled(power, "FLOP/s"));
-    }
-    canvas.text(WIDTH - 20.0, BOTTOM + 38.0, "f", Anchor::End, "operations for each byte that is read →");
+    grid(&mut canvas, &x, &y);
     slope(&mut canvas, &x, &y, bandwidth);
     for (op, class) in &dots {
         let what = if *class == "ca" { "prompt" } else { "one token" };
@@ -101,6 +91,21 @@ pub(super) fn roofline(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
         table: (vec!["step", "operator", "operations for a byte", "speed"], rows.collect()),
         ..Figure::default()
     })
+}
+
+/// Lines and numbers of both axes.
+fn grid(canvas: &mut Canvas, x: &Scale, y: &Scale) {
+    for power in x.powers() {
+        let at = x.at(power);
+        canvas.path(&format!("M{at:.1} {TOP}V{BOTTOM}"), "l");
+        canvas.text(at, BOTTOM + 17.0, "f", Anchor::Middle, &number(power));
+    }
+    for power in y.powers() {
+        let at = y.at(power);
+        canvas.path(&format!("M{LEFT} {at:.1}H{WIDTH}"), "l");
+        canvas.text(LEFT - 8.0, at + 4.0, "f", Anchor::End, &scaled(power, "FLOP/s"));
+    }
+    canvas.text(WIDTH - 20.0, BOTTOM + 38.0, "f", Anchor::End, "operations for each byte that is read →");
 }
 
 /// Names beside their dots, from above; one that would lie on another moves below it.
