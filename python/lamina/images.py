@@ -93,7 +93,8 @@ def without(messages: Sequence[Message]) -> List[Message]:
 
 def any_in(messages: Any) -> bool:
     """Whether messages have pictures."""
-    contents = [message.get("content") for message in messages if isinstance(message, dict)]
+    given = messages if isinstance(messages, (list, tuple)) else ()
+    contents = [message.get("content") for message in given if isinstance(message, dict)]
     return any(_is_picture(value) for content in contents if isinstance(content, (list, tuple)) for value in content)
 
 

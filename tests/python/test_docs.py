@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import pytest
+from serving import Live
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
@@ -127,6 +128,12 @@ def place(tmp_path_factory, made_folder):
     return folder
 
 
+@pytest.fixture(scope="module")
+def recording_server():
+    with Live("--debug-trace", "--admin-key", "KEY") as live:
+        yield live
+
+
 def run(arguments, place):
     out = subprocess.run([sys.executable, *arguments], cwd=place, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
     assert out.returncode == 0, out.stderr
@@ -162,9 +169,11 @@ def test_commands_run(words, place, server):
 
 
 @pytest.mark.parametrize("words", list(requests()))
-def test_requests_are_answered(words, place, server):
+def test_requests_are_answered(words, place, server, request):
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
+    if "authorization: Bearer KEY" in words:
+        server = request.getfixturevalue("recording_server")
     words = [word.replace(ADDRESS, server.url) for word in words]
     out = subprocess.run([*words, "--fail-with-body", "-sS"], cwd=place, capture_output=True, text=True, timeout=120)
     assert out.returncode == 0, out.stdout + out.stderr

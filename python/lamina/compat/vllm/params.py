@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, TypedDict, Union
+from typing import Any, Dict, List, Optional, TypedDict, Union
 
 from ...errors import InvalidRequestError
 from ...sampling import SamplingParams as Params
@@ -69,16 +69,15 @@ class SamplingParams:
     TypeError one that does not exist; both where it is given, and where it is set later.
     """
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
-
     def __init__(self, n: int = 1, **options: Any) -> None:
         given = {**FIELDS, "n": n, **{name: value for name, value in options.items() if value is not None}}
         # There None is the longest answer, and here no field said so.
         given["max_tokens"] = options.get("max_tokens", FIELDS["max_tokens"])
         given["stop"] = [given["stop"]] if isinstance(given["stop"], str) else list(given["stop"])
         self.__dict__.update({name: copy(value) for name, value in given.items()}, _ours=_meant(given))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"SamplingParams has no field {name!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         # All options are read again: what cannot be had is told here, and not left out of answers.
