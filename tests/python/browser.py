@@ -13,6 +13,45 @@ from pathlib import Path
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome", "chromium-headless-shell")
 KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "Space": (32, " ")}
 SHIFT = 8
+# Where tests leave pictures of pages.
+PICTURES = Path(__file__).resolve().parents[2] / "target" / "page"
+# Contrast of each text against what lies behind it, as WCAG 2 has it; below 4.5 it is listed. Text in SVG has its fill.
+CONTRAST = """(() => {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const rgba = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
+  const light = ([r, g, b]) => {
+    const one = (v) => ((v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * one(r) + 0.7152 * one(g) + 0.0722 * one(b);
+  };
+  const over = ([r, g, b, a], under) => [r, g, b].map((v, i) => (v * a + under[i] * (255 - a)) / 255);
+  const ground = (node) => {
+    const layers = [];
+    for (let n = node; n; n = n.parentElement) {
+      const colour = rgba(getComputedStyle(n).backgroundColor);
+      if (colour[3] > 0) layers.push(colour);
+      if (colour[3] === 255) break;
+    }
+    return layers.reverse().reduce((under, layer) => over(layer, under), [255, 255, 255]);
+  };
+  const bad = new Set();
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || ["SCRIPT", "STYLE", "TITLE"].includes(node.tagName.toUpperCase())) continue;
+    const style = getComputedStyle(node);
+    if (node.getClientRects().length === 0 || style.visibility === "hidden") continue;
+    const inside = node.ownerSVGElement !== null && node.ownerSVGElement !== undefined;
+    // Words on the marks of a figure are looked at by eye.
+    if (inside && node.classList.contains("w")) continue;
+    const back = ground(inside ? node.ownerSVGElement.parentElement : node);
+    const front = over(rgba(inside ? style.fill : style.color), back);
+    const [a, b] = [light(front), light(back)].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) bad.add(`${ratio.toFixed(2)} ${node.tagName}.${node.getAttribute("class") ?? ""} ${walker.currentNode.textContent.trim().slice(0, 20)}`);
+    if (parseFloat(style.fontSize) < 11) bad.add(`${style.fontSize} ${node.tagName}.${node.getAttribute("class") ?? ""}`);
+  }
+  return [...bad];
+})()"""
 
 
 def find():

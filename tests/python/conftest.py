@@ -10,6 +10,7 @@ from pathlib import Path
 import lamina
 import numpy as np
 import pytest
+from browser import PICTURES, Browser, find
 from serving import Live
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +30,18 @@ def server():
     """A server of the model inside the package, which the tests of all clients share."""
     with Live() as live:
         yield live
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """A browser for the tests of one page."""
+    program = find()
+    if program is None:
+        pytest.skip("no browser was found: install chromium, or name one in LAMINA_TEST_BROWSER")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    browser = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
 
 
 @pytest.fixture

@@ -124,7 +124,7 @@ def place(tmp_path_factory, made_folder):
     (folder / "tools.json").write_text(json.dumps([tool]))
     request = {"custom_id": "a", "url": "/v1/completions", "body": {"prompt": "Once upon a time", "max_tokens": 4}}
     (folder / "requests.jsonl").write_text(json.dumps(request))
-    (folder / "text.txt").write_text("Once upon a time there was a little girl. She liked to play. " * 100)
+    (folder / "text.txt").write_text("Once upon a time there was a little girl. She liked to play. " * 50)
     return folder
 
 

@@ -5,11 +5,10 @@ import shutil
 import subprocess
 
 import pytest
-from browser import SHIFT, Browser, find
+from browser import PICTURES, SHIFT
 from conftest import ROOT
 from serving import Live
 
-PICTURES = ROOT / "target" / "page"
 BUSY = "document.querySelector('article[aria-busy=true]') !== null"
 DONE = "document.querySelectorAll('article.assistant').length >= {n} && !({busy})"
 # Does something once when an answer that is being written has grown, and keeps what the button says then.
@@ -93,17 +92,6 @@ PICTURE = """(async (side, type = "image/png") => {
     transfer.items.add(new File([blob], "picture.png", { type }));
     return transfer;
 })"""
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    program = find()
-    if program is None:
-        pytest.skip("no browser was found: install chromium, or name one in LAMINA_TEST_BROWSER")
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    browser = Browser(program, tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from serving import Live
-from test_replicas import replicas, wait
+from test_replicas import moved, replicas, wait
 
 QUESTION = "What is it?"
 TOKENS = 12
@@ -107,8 +107,7 @@ def test_a_picture_goes_on_in_another_replica(eyes, picture, live):
         asking.join()
         status, _, text = got[0]
         assert status == 200 and "".join(said(text)) == told
-        metrics = server.get("/metrics")[1]
-        assert "images_total" in metrics and "requests_moved" in metrics
+        assert moved(server, "lost") == 1
 
 
 def said(stream):

@@ -6,25 +6,11 @@ import urllib.error
 import urllib.request
 
 import pytest
-from browser import Browser, find
-from conftest import ROOT
+from browser import CONTRAST, PICTURES
 from serving import Live
-from test_trace_page import CONTRAST
 
-PICTURES = ROOT / "target" / "page"
 KEY = "secret"
 LONG = 20000
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    program = find()
-    if program is None:
-        pytest.skip("no browser was found: install chromium, or name one in LAMINA_TEST_BROWSER")
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    browser = Browser(program, tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")

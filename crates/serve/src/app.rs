@@ -119,9 +119,10 @@ impl App {
         Ok(self)
     }
 
-    /// New requests are refused from now on.
+    /// New requests are refused from now on, and who watches is let go.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
+        self.feed.end();
     }
 
     /// True when the server is about to end.

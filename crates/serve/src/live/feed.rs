@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::{
     collections::VecDeque,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::watch;
 
@@ -12,33 +12,48 @@ use tokio::sync::watch;
 const KEPT: usize = 600;
 
 /// The samples of a server.
-pub struct LiveFeed {
-    newest: watch::Sender<Bytes>,
-    lines: Mutex<VecDeque<Value>>,
+pub struct LiveFeed(Mutex<FeedState>);
+
+struct FeedState {
+    /// None once the server drains: it does not wait for those who watch.
+    newest: Option<watch::Sender<Bytes>>,
+    lines: VecDeque<Value>,
 }
 
 impl Default for LiveFeed {
     fn default() -> LiveFeed {
-        LiveFeed { newest: watch::Sender::new(Bytes::new()), lines: Mutex::default() }
+        let newest = Some(watch::Sender::new(Bytes::new()));
+        LiveFeed(Mutex::new(FeedState { newest, lines: VecDeque::new() }))
     }
 }
 
 impl LiveFeed {
     /// A sample, as charts need it and as it is sent.
     pub fn push(&self, line: Value, sample: Bytes) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == KEPT {
-            lines.pop_front();
+        let mut state = self.state();
+        if state.lines.len() == KEPT {
+            state.lines.pop_front();
         }
-        lines.push_back(line);
-        drop(lines);
-        self.newest.send_replace(sample);
+        state.lines.push_back(line);
+        if let Some(newest) = &state.newest {
+            newest.send_replace(sample);
+        }
     }
 
-    /// The lines so far, and all samples from the next one on.
+    /// The lines so far, and all samples from the next one on: none behind [`LiveFeed::end`].
     pub fn follow(&self) -> (Vec<Value>, watch::Receiver<Bytes>) {
-        let receiver = self.newest.subscribe();
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        (lines.iter().cloned().collect(), receiver)
+        let state = self.state();
+        let over = || watch::channel(Bytes::new()).1;
+        let receiver = state.newest.as_ref().map_or_else(over, watch::Sender::subscribe);
+        (state.lines.iter().cloned().collect(), receiver)
+    }
+
+    /// Ends the streams of all who watch.
+    pub fn end(&self) {
+        self.state().newest = None;
+    }
+
+    fn state(&self) -> MutexGuard<'_, FeedState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

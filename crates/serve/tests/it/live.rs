@@ -7,7 +7,7 @@ use crate::{
 use lamina_serve::{ModelOrigin, ServeOptions};
 use serde_json::{Value, json};
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     sync::{
         Arc,
@@ -129,6 +129,18 @@ fn under_load_the_page_has_the_numbers_of_the_metrics() {
         }
         assert!(begun.elapsed() < Duration::from_secs(20), "{sample}\n{text}");
     }
+}
+
+#[test]
+fn a_server_that_drains_waits_for_nobody_who_watches() {
+    let server = start(lone());
+    let mut viewer = Viewer::new(server.port());
+    viewer.sample();
+    server.drain();
+    assert!(server.wait_within(Duration::from_secs(5)), "a viewer is no request that runs");
+    let mut rest = String::new();
+    viewer.0.read_to_string(&mut rest).expect("the end of the stream");
+    assert!(rest.ends_with("0\r\n\r\n"), "it is told that it is over: {rest:?}");
 }
 
 #[test]
