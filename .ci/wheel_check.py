@@ -45,6 +45,9 @@ def contents(target, wheel, _):
         yield "there is no list of linked packages (SBOM)"
     if not any(n.endswith("models/lamina-tiny.gguf") for n in names):
         yield "the model is missing"
+    for file in ("man/man1/lamina.1", "bash-completion/completions/lamina", "zsh/site-functions/_lamina"):
+        if not any(n.endswith(f".data/data/share/{file}") for n in names):
+            yield f"share/{file} is missing"
 
 
 def folders(target, wheel, library):

@@ -1,19 +1,24 @@
 """Pages that are made from lists: `python docs/pages.py` writes them, and a test says whether they are what it would write.
 
 models.md from `lamina support --json`, sampling.md from the list of parameters, errors.md from the error types, measured.md from
-`benches/record`, `move/*.md` from the checked lists beside them. Pages that Rust writes are blessed there.
+`benches/record`, `move/*.md` from the checked lists beside them; manual and completions of the wheel from the command that it
+installs. Pages that Rust writes are blessed there.
 """
 
 import inspect
 import json
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+# What maturin puts below the prefix that a wheel is installed in.
+SHIPPED = ROOT / "packaging" / "wheel" / "data" / "share"
 
 
 def table(heads, rows):
@@ -208,14 +213,26 @@ def moving(path):
     return "\n".join(parts)
 
 
+def shipped():
+    """Manual and completions where `man` and shells look for them, by their paths from here."""
+    with tempfile.TemporaryDirectory() as share:
+        for made in (["man", "--dir", f"{share}/man/man1"], ["completions", "--dir", share]):
+            subprocess.run([sys.executable, "-m", "lamina", *made], check=True)
+        files = [path for path in Path(share).rglob("*") if path.is_file()]
+        folder = Path("..") / SHIPPED.relative_to(ROOT)
+        return {(folder / path.relative_to(share)).as_posix(): path.read_text() for path in files}
+
+
 def pages():
     """All pages, by their names."""
     made = {"models.md": models, "sampling.md": sampling, "errors.md": errors, "measured.md": measured}
     found = {name: make() for name, make in made.items()}
     found.update({f"move/{path.stem}.md": moving(path) for path in sorted((DOCS / "move").glob("*.toml"))})
-    return found
+    return {**found, **shipped()}
 
 
 if __name__ == "__main__":
+    shutil.rmtree(SHIPPED, ignore_errors=True)
     for name, text in pages().items():
+        (DOCS / name).parent.mkdir(parents=True, exist_ok=True)
         (DOCS / name).write_text(text)

@@ -25,7 +25,8 @@ def metadata(project, version):
 
 
 def main(folder):
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project, data = settings["project"], ROOT / settings["tool"]["maturin"]["data"]
     version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     stem = f"{project['name']}-{version}"
     scripts = "\n".join(f"{name} = {entry}" for name, entry in project["scripts"].items())
@@ -37,6 +38,9 @@ def main(folder):
     }
     for file in project["license-files"]:
         files[f"{stem}.dist-info/licenses/{file}"] = (ROOT / file).read_text()
+    # Manual and completions, which installers put below the prefix.
+    for file in sorted(path for path in data.rglob("*") if path.is_file()):
+        files[f"{stem}.data/{file.relative_to(data).as_posix()}"] = file.read_text()
     record = f"{stem}.dist-info/RECORD"
     files[record] = "".join(f"{name},,\n" for name in [*files, record])
     wheel = Path(folder).resolve() / "in_place" / f"{stem}-py3-none-any.whl"
