@@ -30,6 +30,7 @@ fn cut_everywhere(rounds: u64) {
         }
         assert_eq!(read_file(&c.get("hf:a/b").unwrap()), bytes, "round {round}");
         assert_eq!(c.blobs("a/b"), [whole], "round {round}: nothing is left beside it");
+        hub.close();
     }
 }
 

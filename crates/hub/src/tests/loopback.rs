@@ -8,7 +8,10 @@ use std::{
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     thread,
     time::Duration,
 };
@@ -62,6 +65,7 @@ pub struct Loopback {
     plan: Arc<Plan>,
     /// Large files come from another origin.
     store: Option<String>,
+    closed: AtomicBool,
 }
 
 impl Loopback {
@@ -80,17 +84,26 @@ impl Loopback {
             files: Arc::new(files),
             seen: Arc::default(),
             plan: Arc::new(plan),
+            closed: AtomicBool::new(false),
         });
         for listener in [hub, store] {
             let of = made.clone();
             thread::spawn(move || {
-                for stream in listener.incoming().flatten() {
+                for stream in listener.incoming().flatten().take_while(|_| !of.closed.load(SeqCst)) {
                     let of = of.clone();
                     thread::spawn(move || of.talk(stream));
                 }
             });
         }
         made
+    }
+
+    /// Gives the ports back, of which a process has so many.
+    pub fn close(&self) {
+        self.closed.store(true, SeqCst);
+        for url in [Some(&self.url), self.store.as_ref()].into_iter().flatten() {
+            drop(TcpStream::connect(url.trim_start_matches("http://")));
+        }
     }
 
     pub fn seen(&self) -> Vec<Asked> {
