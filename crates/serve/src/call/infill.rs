@@ -3,7 +3,7 @@
 use super::{HttpCall, pooled};
 use crate::{error::ApiError, models::Lease};
 use lamina::{Model, Special};
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 
 /// A text with a gap, which the answer fills.
 #[derive(Debug, Default)]
@@ -23,6 +23,9 @@ pub struct OtherFile {
     #[serde(default)]
     filename: String,
     text: String,
+    /// When the editor took it up, which it sends along.
+    #[serde(default, rename = "time")]
+    _time: IgnoredAny,
 }
 
 impl HttpCall {

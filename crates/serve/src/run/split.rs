@@ -1,6 +1,6 @@
 //! An answer's text split into reasoning, text and tool calls while it streams.
 
-use super::delta::DeltaPart;
+use super::{delta::DeltaPart, indentation::Indentation};
 use lamina::{ChatAnswer, ChatReader, Delta};
 use std::sync::Arc;
 
@@ -10,6 +10,8 @@ pub enum Split {
     /// It is text as it is.
     #[default]
     Plain,
+    /// It is text that ends before a line with less white space in front.
+    Indented(usize),
     /// By the marks of the model's format.
     Chat(Arc<ChatAnswer>),
 }
@@ -17,21 +19,26 @@ pub enum Split {
 /// Splits the text of one answer.
 pub(super) struct AnswerSplitter {
     chat: Option<ChatReader>,
+    indentation: Option<Indentation>,
     calls: usize,
 }
 
 impl AnswerSplitter {
     /// The same `seed` gives the same ids of calls.
     pub fn new(split: &Split, seed: Option<u64>) -> AnswerSplitter {
-        let chat = match split {
-            Split::Plain => None,
-            Split::Chat(chat) => Some(chat.reader_with(seed)),
+        let (chat, indentation) = match split {
+            Split::Plain => (None, None),
+            Split::Indented(least) => (None, Some(Indentation::new(*least))),
+            Split::Chat(chat) => (Some(chat.reader_with(seed)), None),
         };
-        AnswerSplitter { chat, calls: 0 }
+        AnswerSplitter { chat, indentation, calls: 0 }
     }
 
     /// The parts that became certain with `text`, which came with `token`.
     pub fn push(&mut self, text: String, token: Option<u32>) -> Vec<DeltaPart> {
+        if let Some(indentation) = &mut self.indentation {
+            return vec![DeltaPart::Text(indentation.push(&text))];
+        }
         let Some(reader) = &mut self.chat else { return vec![DeltaPart::Text(text)] };
         let deltas = reader.push_text(&text, token);
         self.parts(deltas)
@@ -39,6 +46,9 @@ impl AnswerSplitter {
 
     /// The parts that were held back.
     pub fn finish(&mut self) -> Vec<DeltaPart> {
+        if let Some(indentation) = &mut self.indentation {
+            return vec![DeltaPart::Text(indentation.finish())];
+        }
         let deltas = self.chat.as_mut().map(ChatReader::finish).unwrap_or_default();
         self.parts(deltas)
     }
@@ -46,6 +56,11 @@ impl AnswerSplitter {
     /// Tool calls so far.
     pub fn calls(&self) -> usize {
         self.calls
+    }
+
+    /// True once nothing of what follows is part of the answer.
+    pub fn over(&self) -> bool {
+        self.indentation.as_ref().is_some_and(Indentation::over)
     }
 
     fn parts(&mut self, deltas: Vec<Delta>) -> Vec<DeltaPart> {

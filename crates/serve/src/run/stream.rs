@@ -5,11 +5,11 @@ use super::{
     delta::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage},
     draws,
     job::{AnswerJob, Wishes},
+    open_choice::OpenChoice,
     prompt::JobPrompt,
     render::Started,
     resume::{self, SentPrompt},
     slot_turn::SlotTurn,
-    split::{AnswerSplitter, Split},
 };
 use crate::{
     body::BodyShare,
@@ -56,47 +56,6 @@ pub struct Run {
     slot: Option<SlotTurn>,
     /// The model must not go before the request.
     lease: Lease,
-}
-
-/// An answer that still grows.
-struct OpenChoice {
-    splitter: AnswerSplitter,
-    /// Tokens whose text is held back.
-    held: Vec<ChosenToken>,
-    reasoning: usize,
-}
-
-impl OpenChoice {
-    fn new(split: &Split, seed: Option<u64>) -> OpenChoice {
-        OpenChoice { splitter: AnswerSplitter::new(split, seed), held: vec![], reasoning: 0 }
-    }
-
-    /// The parts that became certain with `text`, which came with `token`.
-    fn push(&mut self, text: String, token: Option<u32>) -> Vec<(DeltaPart, Vec<ChosenToken>)> {
-        let parts = self.splitter.push(text, token);
-        self.with_tokens(parts)
-    }
-
-    /// The parts that were held back.
-    fn finish(&mut self) -> Vec<(DeltaPart, Vec<ChosenToken>)> {
-        let parts = self.splitter.finish();
-        self.with_tokens(parts)
-    }
-
-    /// Parts with the tokens that are held, which go with the first of them. A part without text is none: it would open
-    /// a message that says nothing.
-    fn with_tokens(&mut self, parts: Vec<DeltaPart>) -> Vec<(DeltaPart, Vec<ChosenToken>)> {
-        let empty =
-            |part: &DeltaPart| matches!(part, DeltaPart::Text(t) | DeltaPart::Reasoning(t) if t.is_empty());
-        let parts = parts.into_iter().filter(|part| !empty(part)).map(|part| {
-            let tokens = std::mem::take(&mut self.held);
-            if matches!(part, DeltaPart::Reasoning(_)) {
-                self.reasoning += tokens.len();
-            }
-            (part, tokens)
-        });
-        parts.collect()
-    }
 }
 
 impl Run {
@@ -288,6 +247,10 @@ impl Run {
         self.choices[choice].held.push(ChosenToken { id, logprob, top });
         let parts = self.choices[choice].push(text, Some(id));
         self.deliver(choice, parts);
+        // The other answers to its prompt go on; what this one still says is dropped.
+        if self.choices[choice].over() && self.wishes.generate.n == 1 {
+            self.sent[choice].handle.iter().for_each(Handle::cancel);
+        }
     }
 
     fn deliver(&mut self, choice: usize, parts: Vec<(DeltaPart, Vec<ChosenToken>)>) {
@@ -330,8 +293,9 @@ impl Run {
     }
 
     fn ended(&self, choice: usize, reason: FinishReason) -> Result<Ended, ApiError> {
-        let called = self.choices[choice].splitter.calls() > 0;
+        let called = self.choices[choice].calls() > 0;
         Ok(match reason {
+            _ if self.choices[choice].over() => Ended::MaxTokens,
             FinishReason::Stop { by: StopBy::Text(i) } => {
                 Ended::Text(self.wishes.generate.stop.get(i).cloned().unwrap_or_default())
             }
@@ -354,6 +318,7 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
+    use super::super::split::Split;
     use super::*;
     use lamina::{ChatAnswer, ChatFormat};
     use std::sync::Arc;

@@ -5,7 +5,7 @@ use super::{
     steer::{known_seed, logit_bias, samplers},
 };
 use crate::{
-    body::{Body, FieldSpec, FieldTable, taken},
+    body::{Body, FieldSpec, FieldTable, harmless, taken},
     call::{HttpCall, MEDIA_MARKER, sent_files},
     error::ApiError,
     media::SentPicture,
@@ -29,7 +29,8 @@ pub const ANSWER: &[FieldSpec] = &[
     taken("response_fields", "paths of the fields that the answer has"),
     taken("t_max_predict_ms", "time after which the answer is cut"),
     taken("samplers", "names; those that are not listed are off"),
-    taken("n_indent", "0: lines are not indented"),
+    harmless("t_max_prompt_ms", "a prompt is computed whole"),
+    taken("n_indent", "an answer ends before a line with fewer blanks in front [default: 0]"),
     taken("return_progress", "a stream tells how much of the prompt is computed"),
 ];
 
@@ -110,6 +111,7 @@ pub struct Asked {
     stream: bool,
     wishes: Wishes,
     told: Told,
+    split: Split,
 }
 
 impl Asked {
@@ -119,7 +121,7 @@ impl Asked {
     /// When one has a wrong type or value.
     pub fn read(call: &HttpCall, body: &mut Body, lease: &Lease) -> Result<Asked, ApiError> {
         let stream = body.take("stream")?.unwrap_or(false);
-        not_built(body)?;
+        let split = body.take::<usize>("n_indent")?.map_or(Split::Plain, Split::Indented);
         let biases = logit_bias(body, lease)?;
         let told = Told {
             tokens: body.take("return_tokens")?.unwrap_or(false),
@@ -153,15 +155,7 @@ impl Asked {
             }
         }
         known_seed(&mut wishes.generate.sampling);
-        Ok(Asked { stream, wishes, told })
-    }
-}
-
-/// Refuses fields whose effect is not built, unless they say that it is not wanted.
-fn not_built(body: &mut Body) -> Result<(), ApiError> {
-    match body.take::<u64>("n_indent")? {
-        Some(n) if n > 0 => Err(ApiError::at("n_indent", "n_indent is not supported: leave it out")),
-        _ => Ok(()),
+        Ok(Asked { stream, wishes, told, split })
     }
 }
 
@@ -175,11 +169,11 @@ pub async fn answer(
     prompts: Vec<JobPrompt>,
     asked: Asked,
 ) -> Result<Response, ApiError> {
-    let Asked { stream, wishes, told } = asked;
+    let Asked { stream, wishes, told, split } = asked;
     let tokenizer = lease.live.model.tokenizer().cloned();
     let tokens: Vec<Vec<u32>> = prompts.iter().map(|prompt| prompt.tokens.clone()).collect();
     let renderer = NativeRenderer::new(lease.name(), tokenizer, &tokens, &wishes, told, stream);
-    let job = AnswerJob { lease, prompts, wishes, split: Split::Plain };
+    let job = AnswerJob { lease, prompts, wishes, split };
     call.answer(job, stream, renderer).await
 }
 

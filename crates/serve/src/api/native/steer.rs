@@ -33,9 +33,16 @@ const SAMPLERS: &[(Names, Neutral)] = &[
     (&["temperature", "temp"], &[("temperature", 1.0)]),
 ];
 
+/// Of gaps in code: of tokens that begin alike the shortest. Editors ask for it behind top_k and top_p.
+const INFILL: &str = "infill";
+
 /// Switches off the samplers that a list does not name; their order is ours.
 pub fn samplers(body: &mut Body, sampling: &mut SamplingParams) -> Result<(), ApiError> {
-    let Some(list) = body.take::<Vec<String>>("samplers")? else { return Ok(()) };
+    let Some(mut list) = body.take::<Vec<String>>("samplers")? else { return Ok(()) };
+    if list.iter().any(|name| name == INFILL) {
+        list.retain(|name| name != INFILL);
+        body.ignore("samplers");
+    }
     if let Some(i) =
         list.iter().position(|name| !SAMPLERS.iter().any(|(names, _)| names.contains(&name.as_str())))
     {

@@ -49,6 +49,7 @@ pub const RESPONSES: FieldTable = FieldTable {
         taken("background", "false"),
         harmless("stream_options", "lengths of events are those of tokens"),
         harmless("verbosity", "the model has no such setting"),
+        harmless("client_metadata", "nobody is told who asks"),
         refused("conversation", "conversations are not kept: use previous_response_id"),
         refused("prompt", "there are no stored prompts: use instructions and input"),
         refused("max_tool_calls", "there are no tools of the server's own"),
