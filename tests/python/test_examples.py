@@ -64,24 +64,32 @@ def test_behind_nginx(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    flags = ("--trusted-proxy", "127.0.0.1", "--api-key", "secret", "--context", "512")
-    with Live(*flags) as first, Live(*flags) as second:
+    (tmp_path / "keys.txt").write_text("secret alice\n")
+    (given,) = {line.partition("--port 808")[2][2:] for line in conf.splitlines() if line.startswith("#   lamina serve")}
+    flags = given.replace("keys.txt", str(tmp_path / "keys.txt")).split()
+    with Live(*flags, "--context", "512") as first, Live(*flags, "--context", "512") as second:
         for old, new in ((8081, first.url), (8082, second.url)):
             conf = conf.replace(f"127.0.0.1:{old} ", new.removeprefix("http://") + " ")
         (tmp_path / "nginx.conf").write_text(conf.replace("8443", str(port)).replace("worker_processes 1;", "worker_processes 1; daemon off;"))
         with subprocess.Popen(["nginx", "-p", tmp_path, "-c", tmp_path / "nginx.conf"], stderr=subprocess.PIPE) as nginx:
             try:
-                ask_through(f"https://127.0.0.1:{port}", first)
+                ask_through(f"https://127.0.0.1:{port}", first, second)
             finally:
                 nginx.terminate()
 
 
-def ask_through(url, first):
+def ask_through(url, first, second):
     trusting = ssl._create_unverified_context()
 
-    def ask(path, body=None):
-        headers = {"Authorization": "Bearer secret", "Content-Type": "application/json"}
+    def ask(path, body=None, **headers):
+        headers = {"Authorization": "Bearer secret", "Content-Type": "application/json", **headers}
         return urllib.request.urlopen(urllib.request.Request(url + path, body, headers), timeout=60, context=trusting)
+
+    def refused(path, body=None, **headers):
+        with pytest.raises(urllib.error.HTTPError) as error:
+            ask(path, body, **headers)
+        with error.value:
+            return error.value.code
 
     end = time.monotonic() + 20
     while True:
@@ -93,15 +101,34 @@ def ask_through(url, first):
             assert time.monotonic() < end, "nginx does not answer"
             time.sleep(0.1)
     body = b'{"prompt": "Once", "max_tokens": 200, "stream": true, "ignore_eos": true}'
-    with ask("/v1/completions", body) as stream:
-        began = time.monotonic()
-        times = [time.monotonic() - began for line in stream if line.startswith(b"data:")]
-    assert len(times) > 100 and times[0] < times[-1] / 2, "pieces came at once"
-    with pytest.raises(urllib.error.HTTPError):
-        ask("/metrics")
+    for path in ("/v1/completions", "/llm/v1/completions"):
+        with ask(path, body) as stream:
+            began = time.monotonic()
+            times = [time.monotonic() - began for line in stream if line.startswith(b"data:")]
+        assert len(times) > 100 and times[0] < times[-1] / 2, "pieces came at once"
+    assert refused("/metrics") == refused("/llm/metrics") == 404 and refused("/v1/models", Authorization="Bearer other") == 401
+    few = b'{"prompt": "Once", "max_tokens": 2}'
+    # The page of the server, under the name that browsers see.
+    with ask("/v1/completions", few, Host="llm.example.org:8443", Origin="https://llm.example.org:8443") as answer:
+        assert answer.headers["access-control-allow-origin"] == "https://llm.example.org:8443"
+    assert refused("/v1/completions", few, Origin="https://other.example.org") == 403
+    with ask("/v1/models", **{"X-Forwarded-For": "203.0.113.9"}):
+        assert wait_for(lambda: any("peer=203.0.113.9" in line for line in first.log + second.log)), "the client's own address"
+    host, port = url.removeprefix("https://").split(":")
+    trusting.set_alpn_protocols(["h2", "http/1.1"])
+    with socket.create_connection((host, int(port))) as plain, trusting.wrap_socket(plain) as tls:
+        assert tls.selected_alpn_protocol() == "h2"
+    trusting.set_alpn_protocols(["http/1.1"])
     first.close()
-    with ask("/v1/completions", b'{"prompt": "Once", "max_tokens": 2}') as answer:
+    with ask("/v1/completions", few) as answer:
         assert answer.status == 200
+
+
+def wait_for(true):
+    end = time.monotonic() + 10
+    while not true() and time.monotonic() < end:
+        time.sleep(0.05)
+    return true()
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
