@@ -151,6 +151,15 @@ class Llama(Closing):
         answer = self.llm.chat(messages, tools, response_format, **said)
         return head.dict(answers.chat_choice(answer, self._word), answer.usage)
 
+    def create_chat_completion_openai_v1(self, *args: Any, **options: Any) -> Any:
+        """As create_chat_completion, in the classes of the package `openai`, which has to be installed."""
+        from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+        answer = self.create_chat_completion(*args, **options)
+        if options.get("stream"):
+            return (ChatCompletionChunk.model_validate(chunk) for chunk in answer)
+        return ChatCompletion.model_validate(answer)
+
     def create_embedding(self, input: Union[str, List[str]], model: Optional[str] = None) -> Answer:  # noqa: A002
         """Vectors of texts, in a dict."""
         texts = [input] if isinstance(input, str) else input
