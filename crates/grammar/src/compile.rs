@@ -7,22 +7,35 @@ use llguidance::{
     Matcher as Library,
     api::{GrammarInit, TopLevelGrammar},
 };
+use serde_json::Value;
 
 use crate::cache::Compiled;
 use crate::error::{GrammarError, Result};
 use crate::explain::explain;
 use crate::limits;
 use crate::lowered::{LarkPiece, Lowered};
+use crate::rules;
 use crate::vocab::{NAMED_TOKEN, Vocabulary};
 
 /// `lowered` as the library has it before it meets a vocabulary; None where it names tokens. Half of the time that a
 /// schema takes goes into it, so it is done once for all vocabularies.
 pub(crate) fn read(lowered: &Lowered) -> Result<Option<GrammarInit>> {
-    let Lowered::Schema(value) = lowered else { return Ok(None) };
-    let source = GrammarInit::Serialized(TopLevelGrammar::from_json_schema(value.clone()));
-    let parse =
-        || source.to_internal(None, limits::parser()).map_err(|e| explain(lowered, &format!("{e:#}")));
-    deep(lowered.nesting(), parse).map(|(rules, lexer)| Some(GrammarInit::Internal(rules, lexer)))
+    match lowered {
+        Lowered::Schema(value) => of_schema(lowered, value).map(Some),
+        Lowered::Lark(_) => Ok(None),
+    }
+}
+
+fn of_schema(lowered: &Lowered, value: &Value) -> Result<GrammarInit> {
+    deep(lowered.nesting(), || {
+        let (rules, lexer) = match rules::read(value) {
+            Some(read) => read,
+            None => GrammarInit::Serialized(TopLevelGrammar::from_json_schema(value.clone()))
+                .to_internal(None, limits::parser())
+                .map_err(|e| explain(lowered, &format!("{e:#}")))?,
+        };
+        Ok(GrammarInit::Internal(rules, lexer))
+    })
 }
 
 /// `lowered` over the tokens of `vocabulary`; `read` is what [`read`] made of it, if that is at hand.
@@ -31,9 +44,10 @@ pub(crate) fn compile(
     read: Option<GrammarInit>,
     vocabulary: &Vocabulary,
 ) -> Result<Compiled> {
-    let source = match read {
-        Some(read) => read,
-        None => GrammarInit::Serialized(bound(lowered, vocabulary)?),
+    let source = match (read, lowered) {
+        (Some(read), _) => read,
+        (None, Lowered::Schema(value)) => of_schema(lowered, value)?,
+        (None, Lowered::Lark(pieces)) => GrammarInit::Serialized(bound(pieces, vocabulary)?),
     };
     let factory = vocabulary.factory();
     let build =
@@ -52,11 +66,7 @@ pub(crate) fn compile(
 }
 
 /// In the form of the library, tokens by their ids in `vocabulary`.
-fn bound(lowered: &Lowered, vocabulary: &Vocabulary) -> Result<TopLevelGrammar> {
-    let pieces = match lowered {
-        Lowered::Schema(value) => return Ok(TopLevelGrammar::from_json_schema(value.clone())),
-        Lowered::Lark(pieces) => pieces,
-    };
+fn bound(pieces: &[LarkPiece], vocabulary: &Vocabulary) -> Result<TopLevelGrammar> {
     let mut out = String::new();
     for piece in pieces {
         match piece {

@@ -22,6 +22,7 @@ mod lowered;
 mod matcher;
 mod nesting;
 mod regex;
+mod rules;
 mod schema;
 mod slices;
 mod tags;

@@ -8,8 +8,8 @@ use toktrie::{INVALID_TOKEN, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, 
 
 use crate::cache::CompiledCache;
 use crate::error::{GrammarError, Result};
-use crate::limits;
 use crate::slices::slices;
+use crate::{limits, rules};
 
 /// Longer tokens are left out of the trie, whose depth is counted in 8 bits; no text needs them.
 const LONGEST_TOKEN: usize = 250;
@@ -47,6 +47,7 @@ impl Vocabulary {
             return Err(GrammarError::Tokenizer(why));
         }
         let words: Vec<Vec<u8>> = (0..size).map(|id| word(tokenizer, id, end_tokens.contains(&id))).collect();
+        rules::prepare();
         Self::of_words(&words, end_tokens, Some(tokenizer.clone()), &slices())
     }
 

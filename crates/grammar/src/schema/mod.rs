@@ -26,16 +26,17 @@ mod walk;
 use serde_json::{Map, Value, json};
 
 use keywords::object_of;
+pub(crate) use strings::patterns_of_formats;
 
 use crate::error::Result;
 use crate::lowered::SchemaOptions;
 
 /// White space between tokens of JSON as people and programs write it: a space, or a line and its indent. Bounded, since
 /// a weak model would write white space for ever.
-const WHITE_SPACE: &str = r"\x20|\x0D?\x0A[\x20\x09]{0,40}";
+pub(crate) const WHITE_SPACE: &str = r"\x20|\x0D?\x0A[\x20\x09]{0,40}";
 /// Escapes in strings. Without `\u`: a key could be spelled in two ways, and then `additionalProperties` would let in
 /// under its second spelling what `properties` forbids.
-const ESCAPES: &str = "nrbtf\\\"";
+pub(crate) const ESCAPES: &str = "nrbtf\\\"";
 
 /// `schema` with exactly enforced keywords only, and what was left out or is not known.
 pub(crate) fn normalize(schema: &Value, options: SchemaOptions) -> Result<(Value, Vec<String>)> {

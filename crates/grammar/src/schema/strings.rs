@@ -61,6 +61,16 @@ pub(super) fn pattern(text: &str, keyword: &str, path: &str) -> Result<Option<St
     Ok(plain.map(|plain| format!("^(?:{plain})$")))
 }
 
+/// Patterns of the formats that schemas have most, as normalized schemas write them.
+pub(crate) fn patterns_of_formats() -> Vec<String> {
+    let formats = ["date", "date-time", "time", "email", "hostname", "ipv4", "uri", "uuid"];
+    let pattern = |name| match formats::lookup(name) {
+        formats::FormatRule::Pattern(regex) => written(name, &regex, "").ok(),
+        _ => None,
+    };
+    formats.into_iter().filter_map(pattern).collect()
+}
+
 /// Patterns of the formats that were met: that of an address takes half a millisecond.
 static WRITTEN: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 
