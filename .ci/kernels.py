@@ -3,7 +3,7 @@
 
 `--out FOLDER` keeps the images, and the sources that they are of: a build takes them with LAMINA_CUBINS=FOLDER. Names of
 architectures, such as sm_90, compile those only. What was found for all of them is kept in benches/record/kernels.txt with a hash
-of the sources; `--recorded` asks whether it is of these sources. Images have the kernels that plans launch on them. compute_80 and compute_120
+of the sources; `--recorded` asks whether it is of these sources. Images have the kernels that plans launch on them. compute_75 and compute_120
 are texts in PTX, which drivers compile: of the kernels that only `lamina doctor` runs, and of all for newer devices.
 """
 
@@ -23,9 +23,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "crates/gpu/kernels"
 RECORD = ROOT / "benches/record/kernels.txt"
-ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "compute_80", "compute_120"]
+ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "compute_75", "compute_120"]
 OPTIONS = ["--std=c++17", "--fmad=false", "-default-device", f"-I{KERNELS}"]
 MOST_SHARED = 48 << 10
+# Registers that cost nothing on devices before sm_80: a multiprocessor has 64 for each of its 1024 threads.
+FREE_BEFORE_80 = 64
+# Shared memory of half of a multiprocessor there, which products of many rows keep to.
+HALF_BEFORE_80 = 32 << 10
 # What the images of all architectures may add to a wheel.
 MOST_COMPRESSED = 2 << 20
 
@@ -57,13 +61,24 @@ def compared(names):
     return {name for name in names if (found := re.fullmatch(r"product_(?:few|many|each)_(\w+)", name)) and found[1] in types}
 
 
+def number_of(architecture):
+    return int(architecture.split("_")[1])
+
+
+def launched(names, number):
+    """Those of all kernels that plans launch: tensor cores before sm_80 have no bfloat16, which is multiplied by fma there."""
+    bf16 = {name for name in names if re.fullmatch(r"(tensor|attend|product)_\w+_bf16", name)}
+    portable = {name for name in bf16 if name.startswith("product_")}
+    return (names - compared(names) - bf16) | portable if number < 80 else names - compared(names)
+
+
 def part(architecture):
     """Options for the part of the kernels that is compiled for an architecture, and the names of its kernels."""
-    names = set(limits())
+    names, number = set(limits()), number_of(architecture)
     if architecture.startswith("sm_"):
-        return ["-DONLY_LAUNCHED"], names - compared(names)
+        return ["-DONLY_LAUNCHED"], launched(names, number)
     # Newer devices have nothing but their text.
-    return (["-DONLY_COMPARED"], compared(names)) if architecture == "compute_80" else ([], names)
+    return (["-DONLY_COMPARED"], compared(names)) if number < 120 else ([], names)
 
 
 def compiled(nvrtc, architecture):
@@ -97,7 +112,7 @@ def usage(cuobjdump, image):
 
 def issued(nvdisasm, image):
     """Instructions that a warp issues for 512 weights in the loop of each product on tensor cores, for as many rows as its
-    tile has: two HMMA are 512 weights times 8 rows."""
+    tile has: two HMMA are 512 weights times 8 rows, or four where one has 8 inputs (HMMA.1688)."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(image)
         file.flush()
@@ -107,10 +122,11 @@ def issued(nvdisasm, image):
         labels = {line.rstrip(":"): i for i, line in enumerate(lines) if line.startswith(".L_x_")}
         loops = [(labels.get(found[1], i), i) for i, line in enumerate(lines) if (found := re.search(r"BRA.*`\((\.L_x_\d+)\)", line))]
         bodies = [[line for line in lines[a:b + 1] if not line.startswith(".L")] for a, b in loops if a < b]
-        bodies = [(len(body), sum("HMMA" in line for line in body)) for body in bodies]
+        inputs = lambda line: 16 if "HMMA.16816" in line else 8 if "HMMA" in line else 0
+        bodies = [(len(body), sum(map(inputs, body))) for body in bodies]
         # The innermost loop with products in it.
         if inner := min((body for body in bodies if body[1]), default=None):
-            yield name, inner[0] * 2 * (8 if "many" in name else 1) // inner[1]
+            yield name, inner[0] * 32 * (8 if "many" in name else 1) // inner[1]
 
 
 def entries(text):
@@ -130,8 +146,11 @@ def beyond(architecture, used):
     most = limits()
     for name in sorted(most.keys() & used.keys()):
         registers, stack, shared = used[name]
-        if registers > most[name] or stack or shared > MOST_SHARED:
-            yield f"{architecture}: {name} has {registers} registers (at most {most[name]}), {stack} bytes of stack, {shared} shared"
+        old = number_of(architecture) < 80
+        limit = max(most[name], FREE_BEFORE_80 if old else 0)
+        room = HALF_BEFORE_80 if old and name.startswith("tensor_many_") else MOST_SHARED
+        if registers > limit or stack or shared > room:
+            yield f"{architecture}: {name} has {registers} registers (at most {limit}), {stack} bytes of stack, {shared} shared"
 
 
 def packed(images):
@@ -146,13 +165,12 @@ def packed(images):
 
 def packs(images):
     """Files of a build by name: images of like instructions are packed together, which takes half of what they take apart."""
-    number = lambda name: int(name.split("_")[1])
     # Blackwell's instructions differ from those before it; texts are nearly the same.
-    alike = lambda name: (name.split("_")[0], name.startswith("sm_") and number(name) >= 100)
-    names = sorted(images, key=lambda name: (alike(name), number(name)))
+    alike = lambda name: (name.split("_")[0], name.startswith("sm_") and number_of(name) >= 100)
+    names = sorted(images, key=lambda name: (alike(name), number_of(name)))
     for (kind, _), group in itertools.groupby(names, alike):
         group = list(group)
-        yield "_".join([kind, *(str(number(name)) for name in group)]) + ".xz", packed([images[name] for name in group])
+        yield "_".join([kind, *(str(number_of(name)) for name in group)]) + ".xz", packed([images[name] for name in group])
 
 
 def keep(folder, files):

@@ -6,7 +6,7 @@ use crate::{
     error::{CudaUnusable, NAME, Opened, check},
     golden_kernels::load_compared,
     graph::CudaGraph,
-    image::{ImageOrigin, KernelImage, OLDEST},
+    image::{ImageOrigin, KernelImage, OLDEST, units_of},
     kernels::{CudaFunction, LoadedKernels},
     memory::CudaBuffer,
     pinned,
@@ -54,6 +54,7 @@ pub struct CudaDevice {
     compared: Arc<OnceLock<std::result::Result<LoadedKernels, String>>>,
     context: Arc<CudaContext>,
     facts: Arc<CudaFacts>,
+    units: ProductUnits,
 }
 
 impl CudaDevice {
@@ -76,13 +77,14 @@ impl CudaDevice {
             return Err(CudaUnusable::OldDevice { name, capability });
         }
         let image = KernelImage::of(capability)?;
-        let kernels = Arc::new(LoadedKernels::load(context.clone(), &image)?);
+        let units = units_of(capability);
+        let kernels = Arc::new(LoadedKernels::load(context.clone(), &image, units)?);
         let staging = Arc::new(Mutex::new(Staging::new(context.clone())?));
         let (architecture, origin) = (format!("sm_{capability}"), image.origin);
         let total = context.memory()?.1;
         let facts = Arc::new(CudaFacts { number, name, architecture, origin, total });
         let compared = Arc::default();
-        Ok(CudaDevice { copies: Arc::default(), staging, kernels, compared, context, facts })
+        Ok(CudaDevice { copies: Arc::default(), staging, kernels, compared, context, facts, units })
     }
 
     /// What is known of it.
@@ -147,9 +149,8 @@ impl GpuDevice for CudaDevice {
         }
     }
 
-    /// Every device that images are made for has them.
     fn products(&self) -> ProductUnits {
-        ProductUnits::TensorCores
+        self.units
     }
 
     fn alloc(&self, bytes: usize, what: &str) -> Result<CudaBuffer> {
@@ -217,10 +218,10 @@ impl GpuDevice for CudaDevice {
 
     fn load_compared(&self) -> std::result::Result<(), String> {
         // The text for devices newer than all images has them.
-        if compared_kernels().all(|line| self.kernels.get(line.name).is_some()) {
+        if compared_kernels(self.units).all(|line| self.kernels.get(line.name).is_some()) {
             return Ok(());
         }
-        let load = || load_compared(&self.context, &self.facts.architecture);
+        let load = || load_compared(&self.context, &self.facts.architecture, self.units);
         self.compared.get_or_init(load).as_ref().map(|_| ()).map_err(String::clone)
     }
 

@@ -31,7 +31,7 @@ pub enum CudaUnusable {
         count: usize,
     },
     /// Kernels are not made for a device as old as this.
-    #[error("cuda: {name} has compute capability {}.{}, needed is 8.0 or newer", .capability / 10, .capability % 10)]
+    #[error("cuda: {name} has compute capability {}.{}, needed is 7.5 or newer", .capability / 10, .capability % 10)]
     OldDevice {
         /// Name of the device.
         name: String,

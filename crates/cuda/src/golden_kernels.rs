@@ -7,19 +7,26 @@ use crate::{
     image::KernelImage,
     kernels::LoadedKernels,
 };
+use lamina_gpu::ProductUnits;
 use std::sync::Arc;
 
 /// The kernels on a device of an architecture such as `sm_90`; or why there are none, in one line.
-pub(crate) fn load_compared(context: &Arc<CudaContext>, architecture: &str) -> Result<LoadedKernels, String> {
-    first_that_loads(context, KernelImage::compared_text(), || KernelImage::compile_compared(architecture))
+pub(crate) fn load_compared(
+    context: &Arc<CudaContext>,
+    architecture: &str,
+    units: ProductUnits,
+) -> Result<LoadedKernels, String> {
+    let compile = || KernelImage::compile_compared(architecture);
+    first_that_loads(context, units, KernelImage::compared_text(), compile)
 }
 
 fn first_that_loads(
     context: &Arc<CudaContext>,
+    units: ProductUnits,
     text: Option<KernelImage>,
     compile: impl FnOnce() -> Opened<KernelImage>,
 ) -> Result<LoadedKernels, String> {
-    let load = |image: KernelImage| LoadedKernels::load(context.clone(), &image);
+    let load = |image: KernelImage| LoadedKernels::load(context.clone(), &image, units);
     let refused = match text.map(load) {
         Some(Ok(kernels)) => return Ok(kernels),
         Some(Err(why)) => {
@@ -43,6 +50,8 @@ mod tests {
     use super::*;
     use crate::{alone::alone, part::KernelPart};
 
+    const ALL: ProductUnits = ProductUnits::TensorCores;
+
     /// Runs a test of this file with the fake driver.
     fn passes(test: &str, settings: &[(&str, &str)]) {
         let name = format!("{}::{test}", module_path!().split_once("::").expect("a crate").1);
@@ -54,8 +63,8 @@ mod tests {
     /// What NVRTC 12.9 writes for compute_80, as far as drivers look for names of kernels.
     fn text() -> KernelImage {
         let entry = |name: &str| format!(".visible .entry {name}(\n)\n");
-        let entries: String = KernelPart::Compared.kernels().iter().map(|line| entry(line.name)).collect();
-        KernelImage::text(&format!(".version 8.8\n.target sm_80\n{entries}"), KernelPart::Compared.alone())
+        let entries: String = KernelPart::Compared.kernels(ALL).iter().map(|line| entry(line.name)).collect();
+        KernelImage::text(&format!(".version 8.8\n.target sm_75\n{entries}"), KernelPart::Compared.alone())
     }
 
     #[test]
@@ -67,7 +76,8 @@ mod tests {
     #[ignore = "needs the fake driver's folder in the libraries' path"]
     fn inner_text() {
         let context = CudaContext::open(0).expect("the fake device");
-        let kernels = first_that_loads(&context, Some(text()), || panic!("not needed")).expect("kernels");
+        let kernels =
+            first_that_loads(&context, ALL, Some(text()), || panic!("not needed")).expect("kernels");
         assert!(kernels.get("product_few_q4_k").is_some() && kernels.get("attend").is_none());
     }
 
@@ -82,7 +92,7 @@ mod tests {
         let context = CudaContext::open(0).expect("the fake device");
         let compile = || KernelImage::compile_compared("sm_90");
         for text in [Some(text()), None] {
-            let kernels = first_that_loads(&context, text, compile).expect("kernels");
+            let kernels = first_that_loads(&context, ALL, text, compile).expect("kernels");
             assert!(kernels.get("product_few_q4_k").is_some() && kernels.get("attend").is_none());
         }
     }
@@ -97,7 +107,7 @@ mod tests {
     fn inner_reasons() {
         let context = CudaContext::open(0).expect("the fake device");
         let compile = || KernelImage::compile_compared("sm_90");
-        let why = first_that_loads(&context, Some(text()), compile).err().expect("nobody compiles");
+        let why = first_that_loads(&context, ALL, Some(text()), compile).err().expect("nobody compiles");
         let want = "the driver does not compile their text, as 575 and newer do (loading the kernels failed: the fake \
                     driver says 222 (CUDA_ERROR_222)); they did not compile: kernels.cu(41): error: the fake compiler \
                     was told to fail";

@@ -7,7 +7,7 @@ use crate::{
 };
 use lamina_base::files::read_regular;
 use lamina_disk::{cache_folder, checksum, replace_file};
-use lamina_gpu::kernel_source;
+use lamina_gpu::{ProductUnits, kernel_source};
 use std::{
     env,
     ffi::c_void,
@@ -29,10 +29,17 @@ type Packed = (Pack, usize);
 /// Largest image of the cache that is read; all kernels of one device have some megabytes.
 const MOST_IMAGE: u64 = 1 << 30;
 /// Images are made from this compute capability on.
-pub(crate) const OLDEST: u32 = 80;
+pub(crate) const OLDEST: u32 = 75;
+/// From this one on tensor cores multiply bfloat16.
+const BF16_CORES: u32 = 80;
 
 /// Systems on a chip: images of other devices do not run there, whatever their numbers say.
 const ALONE: &[u32] = &[87, 101];
+
+/// What multiplies matrices on devices of a capability that images are made for.
+pub(crate) fn units_of(capability: u32) -> ProductUnits {
+    if capability < BF16_CORES { ProductUnits::Float16Cores } else { ProductUnits::TensorCores }
+}
 
 /// Where an image came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,16 +198,17 @@ mod tests {
 
     #[test]
     fn a_device_gets_the_nearest_image_of_its_generation() {
-        const IMAGES: &[Pack] = &[(&[80, 86, 89], b"abc"), (&[90], b"d"), (&[120], b"e")];
-        const TEXTS: Pack = (&[80, 120], b"ptx");
+        const IMAGES: &[Pack] = &[(&[75, 80, 86, 89], b"abc"), (&[90], b"d"), (&[120], b"e")];
+        const TEXTS: Pack = (&[75, 120], b"ptx");
         let choose = |capability| {
             choose(IMAGES, Some(TEXTS), capability).map(|(((_, b), place), parts)| (b, place, parts.len()))
         };
         for (capability, pack, place) in [
-            (80, "abc", 0),
-            (86, "abc", 1),
-            (88, "abc", 1),
-            (89, "abc", 2),
+            (75, "abc", 0),
+            (80, "abc", 1),
+            (86, "abc", 2),
+            (88, "abc", 2),
+            (89, "abc", 3),
             (90, "d", 0),
             (120, "e", 0),
             (121, "e", 0),
@@ -210,7 +218,7 @@ mod tests {
             assert_eq!(choose(capability), Some((pack.as_bytes(), place, parts)), "{capability}");
         }
         // Older ones, systems on a chip, and generations that were left out.
-        for capability in [75, 87, 101, 100] {
+        for capability in [70, 72, 87, 101, 100] {
             assert_eq!(choose(capability), None, "{capability}");
         }
     }
@@ -237,7 +245,7 @@ mod tests {
         for (pack, place) in PORTABLE.iter().flat_map(|pack| (0..pack.0.len()).map(move |i| (*pack, i))) {
             let text = String::from_utf8_lossy(&unpacked((pack, place))).into_owned();
             assert!(text.contains(&format!(".target sm_{}\n", pack.0[place])), "{place}");
-            let compared = KernelPart::Compared.kernels();
+            let compared = KernelPart::Compared.kernels(ProductUnits::TensorCores);
             assert!(compared.iter().all(|line| text.contains(&format!(".entry {}(", line.name))), "{place}");
         }
     }

@@ -6,6 +6,7 @@ use crate::{
     image::KernelImage,
     sys,
 };
+use lamina_gpu::ProductUnits;
 use std::{collections::HashMap, ffi::CString, ptr, sync::Arc};
 
 /// Bytes of shared memory from which on it decides how many blocks run on a multiprocessor.
@@ -31,8 +32,12 @@ unsafe impl Send for LoadedKernels {}
 unsafe impl Sync for LoadedKernels {}
 
 impl LoadedKernels {
-    /// Loads an image, and finds every kernel of its parts.
-    pub fn load(context: Arc<CudaContext>, image: &KernelImage) -> Opened<LoadedKernels> {
+    /// Loads an image, and finds every kernel of its parts that is there for such tensor cores.
+    pub fn load(
+        context: Arc<CudaContext>,
+        image: &KernelImage,
+        units: ProductUnits,
+    ) -> Opened<LoadedKernels> {
         context.bind()?;
         let mut module = ptr::null_mut();
         // SAFETY: the context is current; the image is a whole one, which its length says to the driver by itself, and the
@@ -40,7 +45,7 @@ impl LoadedKernels {
         check("loading the kernels", unsafe { sys::cuModuleLoadData(&raw mut module, image.start()) })?;
         // From here on, `drop` cleans up.
         let mut own = LoadedKernels { context, module, functions: HashMap::new() };
-        for line in image.parts.iter().flat_map(|part| part.kernels()) {
+        for line in image.parts.iter().flat_map(|part| part.kernels(units)) {
             let name = CString::new(line.name).unwrap_or_default();
             let mut handle = ptr::null_mut();
             // SAFETY: the context is current; name and module live; the driver writes one handle.

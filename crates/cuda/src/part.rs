@@ -1,6 +1,6 @@
 //! The two parts that kernels come in (`kernels/all.h`).
 
-use lamina_gpu::{KernelLine, compared_kernels, launched_kernels};
+use lamina_gpu::{KernelLine, ProductUnits, compared_kernels, launched_kernels};
 
 /// A part of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +28,11 @@ impl KernelPart {
         }
     }
 
-    /// Its kernels.
-    pub fn kernels(self) -> Vec<&'static KernelLine> {
+    /// Its kernels for a device with such tensor cores.
+    pub fn kernels(self, units: ProductUnits) -> Vec<&'static KernelLine> {
         match self {
-            KernelPart::Launched => launched_kernels().collect(),
-            KernelPart::Compared => compared_kernels().collect(),
+            KernelPart::Launched => launched_kernels(units).collect(),
+            KernelPart::Compared => compared_kernels(units).collect(),
         }
     }
 }

@@ -11,7 +11,7 @@ asm(".text\n.globl lamina_emu_switch\nlamina_emu_switch:\n"
 #endif
 
 namespace emu {
-enum Outcome { DONE, NO_KERNEL, WRONG_ARGUMENTS, DIVERGENT, MISALIGNED };
+enum Outcome { DONE, NO_KERNEL, WRONG_ARGUMENTS, DIVERGENT, MISALIGNED, MISSING };
 
 // A fiber runs its thread of one block after the other.
 static void fiber_main() {
@@ -84,7 +84,7 @@ static Outcome launch(D3 grid, unsigned threads, bool waits, Body body) {
   State& state = *running;
   state.body = body;
   state.plain = !waits;
-  state.stuck = state.misaligned = false;
+  state.stuck = state.misaligned = state.missing = false;
   if (waits) prepare(state, threads);
   unsigned n = grid.x * grid.y * grid.z;
   for (unsigned i = 0; i < n; ++i) {
@@ -97,7 +97,7 @@ static Outcome launch(D3 grid, unsigned threads, bool waits, Body body) {
       return DIVERGENT;
     }
   }
-  return state.misaligned ? MISALIGNED : DONE;
+  return state.missing ? MISSING : state.misaligned ? MISALIGNED : DONE;
 }
 
 template <class... P, size_t... I>
@@ -137,12 +137,14 @@ extern "C" int lamina_emu_shape(const char* name, unsigned* threads, size_t* cou
 }
 
 // Runs a kernel to its end on this thread. `arguments` are addresses of the buffers' addresses and, last, of the struct of
-// `bytes` bytes.
-extern "C" int lamina_emu_launch(const char* name, const unsigned* grid, int order, unsigned mma_block, void** arguments, size_t count, size_t bytes) {
+// `bytes` bytes; the device is of a compute capability such as 90.
+extern "C" int lamina_emu_launch(const char* name, const unsigned* grid, int order, unsigned mma_block, unsigned capability, void** arguments,
+                                 size_t count, size_t bytes) {
   static thread_local emu::State state;
   emu::running = &state;
   state.order = order;
   state.mma_block = mma_block;
+  state.since_80 = capability >= 80;
   emu::D3 g{grid[0], grid[1], grid[2]};
 #define KERNEL_LINE(kernel, threads, waits, registers) \
   if (!std::strcmp(name, #kernel)) return emu::checked(kernel, arguments, count, bytes, g, threads, waits);

@@ -85,6 +85,8 @@ struct State {
   std::vector<AsyncCopies> copies;
   Body body{};
   bool plain = false, stuck = false, misaligned = false;
+  bool since_80 = true;                 // the device has what compute capability 8.0 brought
+  bool missing = false;                 // a kernel wants what the device has not
 };
 // Set before kernels run. A plain pointer is reached without a look whether it was set up, which kernels would feel.
 inline constinit thread_local State* running = nullptr;
@@ -120,9 +122,13 @@ inline float shuffle(float v, unsigned lane) {
   std::memcpy(&r, warp + lane, 4);
   return r;
 }
+inline void wants_80() {
+  if (!running->since_80) [[unlikely]] running->missing = true;
+}
 // What is on its way may be there at any time, or not: until it is waited for, there is NaN, and then it comes.
 inline void async_copy(void* to, const void* from, bool there, unsigned bytes) {
   State& s = *running;
+  wants_80();
   aligned(to, bytes);
   if (there) aligned(from, bytes);
   std::memset(to, 0xff, bytes);
@@ -140,7 +146,8 @@ inline void async_wait(unsigned most) {
 }
 // What a lane holds (PTX ISA, mma.m16n8k16 of 16-bit types): of A, row r and column k are in lane 4 (r % 8) + k % 8 / 2,
 // register r / 8 + 2 (k / 8), half k % 2; of B, row k and column c in lane 4 c + k % 8 / 2, register k / 8, half k % 2; of D,
-// row r and column c in lane 4 (r % 8) + c / 2, number 2 (r / 8) + c % 2. Products are exact. Their sum is rounded once, or as
+// row r and column c in lane 4 (r % 8) + c / 2, number 2 (r / 8) + c % 2. mma.m16n8k8 has the first 8 columns of A and rows of B, and
+// registers. Products are exact. Their sum is rounded once, or as
 // devices are reported to (Fasi, Higham, Mikaitis, Pranesh: "Numerical behavior of NVIDIA tensor cores", 2021): a few products
 // at a time with what was summed before, each cut to 24 bits below the largest of them, and the sum cut to 24 bits.
 inline double truncated(double x, int exponent) {
@@ -165,25 +172,25 @@ inline double summed(const double* x, unsigned n, unsigned block) {
   }
   return sum;
 }
-template <class Number>
-inline void mma(float (&d)[4], const uint32_t (&own)[6], Number number) {
+template <unsigned inputs, class Number>
+inline void mma(float (&d)[4], const uint32_t (&own)[inputs / 8 * 3], Number number) {
   State& s = *running;
   unsigned lane = s.thread % 32, box = s.turn[s.thread] ^= 1;
   Operands& warp = s.operands[s.thread / 32 * 2 + box];
-  for (unsigned i = 0; i < 8; ++i) {
+  for (unsigned i = 0; i < inputs / 2; ++i) {
     uint16_t half = (uint16_t)(own[i / 2] >> 16 * (i % 2));
     warp.a[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = number(half);
   }
-  for (unsigned i = 0; i < 4; ++i) {
-    uint16_t half = (uint16_t)(own[4 + i / 2] >> 16 * (i % 2));
+  for (unsigned i = 0; i < inputs / 4; ++i) {
+    uint16_t half = (uint16_t)(own[inputs / 4 + i / 2] >> 16 * (i % 2));
     warp.b[lane / 4][lane % 4 * 2 + i / 2 * 8 + i % 2] = number(half);
   }
   warp_wait();
   for (unsigned i = 0; i < 4; ++i) {
     const float *row = warp.a[lane / 4 + i / 2 * 8], *col = warp.b[lane % 4 * 2 + i % 2];
-    double all[17] = {d[i]}, sum = d[i];
-    for (unsigned k = 0; k < 16; ++k) sum += all[1 + k] = (double)row[k] * col[k];
-    d[i] = (float)(s.mma_block ? summed(all, 17, s.mma_block) : sum);
+    double all[inputs + 1] = {d[i]}, sum = d[i];
+    for (unsigned k = 0; k < inputs; ++k) sum += all[1 + k] = (double)row[k] * col[k];
+    d[i] = (float)(s.mma_block ? summed(all, inputs + 1, s.mma_block) : sum);
   }
 }
 }   // namespace emu
@@ -200,6 +207,7 @@ inline void mma(float (&d)[4], const uint32_t (&own)[6], Number number) {
 #define THREAD emu::running->thread
 #define BARRIER() emu::block_wait()
 #define WARP_SYNC() emu::warp_wait()
+#define SINCE_80 emu::running->since_80
 using std::floor;
 using std::fma;
 using std::rint;
@@ -211,10 +219,13 @@ FN u32 bits_of(float f) { return std::bit_cast<u32>(f); }
 FN float h2f(u16 h) { return (float)std::bit_cast<_Float16>(h); }
 FN u16 f2h(float f) { return std::bit_cast<u16>((_Float16)f); }
 FN void mma_f16(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-  emu::mma(d, {a0, a1, a2, a3, b0, b1}, h2f);
+  if (SINCE_80) return emu::mma<16>(d, {a0, a1, a2, a3, b0, b1}, h2f);
+  emu::mma<8>(d, {a0, a1, b0}, h2f);
+  emu::mma<8>(d, {a2, a3, b1}, h2f);
 }
 FN void mma_bf16(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-  emu::mma(d, {a0, a1, a2, a3, b0, b1}, [](u16 b) { return f32_of((u32)b << 16); });
+  emu::wants_80();
+  emu::mma<16>(d, {a0, a1, a2, a3, b0, b1}, [](u16 b) { return f32_of((u32)b << 16); });
 }
 FN int not_kept(int v) { return v; }
 FN u32 pick_bytes(u32 a, u32 b, u32 pick) {
@@ -259,6 +270,8 @@ FN u32 load4(const u8* p) {
   return v;
 }
 FN u32 stream4(const u8* p) { return load4(p); }
+FN uint4 fetch16(const u8* p) { return load16(p); }
+FN u32 fetch4(const u8* p) { return load4(p); }
 FN u32 mask_or(u32 v, u32 mask, u32 rest) { return (v & mask) | rest; }
 FN u16 load2(const u8* p) {
   u16 v;

@@ -79,6 +79,12 @@ impl Emu {
         self
     }
 
+    /// The same with tensor cores that know float16 alone, and without what else compute capability 8.0 brought.
+    pub fn with_float16_cores(mut self) -> Emu {
+        self.products = ProductUnits::Float16Cores;
+        self
+    }
+
     /// The same with tensor cores that sum so many products at once and truncate what does not fit beside the largest, as
     /// those of devices are reported to: 4 (sm_70), 8 (sm_80), 16 (sm_90).
     pub fn with_truncating_tensor_cores(mut self, products: u32) -> Emu {
@@ -113,8 +119,9 @@ impl Emu {
     /// Runs a launch under the lock.
     fn run(&self, launch: &mut OwnLaunch, _lock: &MutexGuard<'_, EmuState>) -> Result<()> {
         let order = if self.order == BlockOrder::Forwards { 1 } else { -1 };
+        let capability = if self.products == ProductUnits::Float16Cores { 75 } else { 90 };
         // SAFETY: the lock is held: the guard is in the arguments.
-        unsafe { launch.run(order, self.mma_block) }.map_err(failed)
+        unsafe { launch.run(order, self.mma_block, capability) }.map_err(failed)
     }
 }
 

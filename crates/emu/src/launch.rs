@@ -12,6 +12,7 @@ unsafe extern "C" {
         grid: *const u32,
         order: c_int,
         mma_block: c_uint,
+        capability: c_uint,
         arguments: *mut *mut c_void,
         count: usize,
         bytes: usize,
@@ -49,15 +50,15 @@ impl OwnLaunch {
     }
 
     /// Runs it, blocks and threads forwards or (`order` below 0) backwards, with tensor cores that sum `mma_block` products at once
-    /// and truncate (0: all, and round).
+    /// and truncate (0: all, and round), on a device of a compute capability such as 90.
     ///
     /// # Errors
     /// When there is no such kernel, its arguments are others, its threads wait for ever, it reads wide numbers where none may
-    /// lie, or it wrote outside a buffer.
+    /// lie, wants what the device has not, or wrote outside a buffer.
     ///
     /// # Safety
     /// The caller holds the device's lock.
-    pub unsafe fn run(&mut self, order: i32, mma_block: u32) -> Result<(), String> {
+    pub unsafe fn run(&mut self, order: i32, mma_block: u32, capability: u32) -> Result<(), String> {
         let mut addresses: Vec<*mut u8> = self.buffers.iter().map(|(b, at)| b.address(*at)).collect();
         let buffers = addresses.iter_mut().map(|a| std::ptr::from_mut(a).cast::<c_void>());
         let mut arguments: Vec<*mut c_void> =
@@ -71,6 +72,7 @@ impl OwnLaunch {
                 self.grid.as_ptr(),
                 order,
                 mma_block,
+                capability,
                 arguments.as_mut_ptr(),
                 arguments.len(),
                 self.args_bytes,
@@ -84,6 +86,7 @@ impl OwnLaunch {
             (0, false) => Err(format!("kernel {name} wrote outside its buffers")),
             (1, _) => Err(format!("there is no kernel {name}")),
             (2, _) => Err(format!("kernel {name} takes other arguments than the host gives")),
+            (5, _) => Err(format!("kernel {name} wants a newer device than one of capability {capability}")),
             (4, _) => Err(format!("kernel {name} reads 8 or 16 bytes at a place that they do not divide")),
             _ => Err(format!("threads of kernel {name} wait for others that are elsewhere")),
         }

@@ -1,7 +1,7 @@
 // All kernels.
 //
 // CUDA compiles them in two parts: those that a plan launches there, and, with ONLY_COMPARED, products by fma of types that tensor
-// cores multiply, which run there for their golden bits alone.
+// cores multiply, which run there for their golden bits alone. Where tensor cores have no bfloat16, plans launch its products by fma.
 #pragma once
 #include "types.h"
 #include "product.h"
@@ -38,6 +38,9 @@ TENSOR_TYPES(PRODUCTS)
 #include "groups.h"
 #include "recurrent.h"
 FMA_TYPES(PRODUCTS)
+#if defined(ONLY_F16_CORES) && defined(ONLY_LAUNCHED)
+PRODUCTS(bf16)
+#endif
 FMA_TYPES(LOOKUPS)
 TENSOR_TYPES(LOOKUPS)
 #ifndef __METAL_VERSION__

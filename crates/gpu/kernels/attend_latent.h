@@ -188,5 +188,7 @@ KERNEL(128, blocks) name(BUF(0, const int, step), BUF(1, const float, q), BUF(2,
   attend_latents<pages_of>(step, q, q_rope, pages, constants, sinks, parts, out, a, b, (int)BLOCK.y, (int)THREAD, in); \
 }
 ATTEND_LATENT(attend_latent_f16, pages_f16, 3)
-ATTEND_LATENT(attend_latent_bf16, pages_bf16, 2)
 ATTEND_LATENT(attend_latent_f8, pages_f8, 3)
+#ifndef ONLY_F16_CORES
+ATTEND_LATENT(attend_latent_bf16, pages_bf16, 2)
+#endif

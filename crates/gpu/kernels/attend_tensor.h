@@ -385,5 +385,7 @@ KERNEL(128, blocks) name(BUF(0, const int, step), BUF(1, const float, q), BUF(2,
 }
 ATTEND_TENSOR(attend_one_f16, pages_f16, 1, 4)
 ATTEND_TENSOR(attend_two_f16, pages_f16, 2, 4)
-ATTEND_TENSOR(attend_one_bf16, pages_bf16, 1, 4)
 ATTEND_TENSOR(attend_one_packed, pages_packed, 1, 3)
+#ifndef ONLY_F16_CORES
+ATTEND_TENSOR(attend_one_bf16, pages_bf16, 1, 4)
+#endif

@@ -91,8 +91,17 @@ FN uint4 load16(const u8* p) { return *(const uint4*)p; }
 FN u32 load4(const u8* p) { return *(const u32*)p; }
 FN u16 load2(const u8* p) { return *(const u16*)p; }
 FN u64 load8(const u8* p) { return *(const u64*)p; }
-// D += A B on tensor cores (sm_80 and newer): A 16x16 and B 16x8 of float16 or bfloat16, D 16x8 of float32. emu.h says which
+// SINCE_80: whether the device has what compute capability 8.0 brought, which is bfloat16 on tensor cores, 16 inputs of an mma, and
+// copies that their thread does not wait for. A constant here; the emulator has a switch.
+#if __CUDA_ARCH__ >= 800
+#define SINCE_80 1
+#else
+#define SINCE_80 0
+#define ONLY_F16_CORES
+#endif
+// D += A B on tensor cores (sm_75 and newer): A 16x16 and B 16x8 of float16 or bfloat16, D 16x8 of float32. emu.h says which
 // of their numbers a lane holds. All lanes of a warp take part. Metal has neither these nor the functions below.
+#if SINCE_80
 #define MMA(name, type) \
   FN void name(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) { \
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};" \
@@ -101,6 +110,19 @@ FN u64 load8(const u8* p) { return *(const u64*)p; }
   }
 MMA(mma_f16, "f16")
 MMA(mma_bf16, "bf16")
+#else
+// The first 8 inputs, then the others: their fragments are those of the 16.
+FN void mma8_f16(float (&d)[4], u32 a0, u32 a1, u32 b0) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a0), "r"(a1), "r"(b0));
+}
+FN void mma_f16(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  mma8_f16(d, a0, a1, b0);
+  mma8_f16(d, a2, a3, b1);
+}
+// For templates alone: bfloat16 is multiplied by fma there (types.h).
+FN void mma_bf16(float (&)[4], u32, u32, u32, u32, u32, u32) { __trap(); }
+#endif
 // The number itself: a loop does not compute beforehand what follows from it.
 FN int not_kept(int v) {
   asm volatile("" : "+r"(v));
@@ -131,6 +153,7 @@ FN uint4 inputs16(const u8* p) {
 // the source is not there. async_commit makes a group of those that were asked for; async_wait waits until no more than the
 // last `groups` ones are on their way. Others see what was copied behind the next barrier. Nobody may look at what is copied to,
 // or write there, in the meantime.
+#if SINCE_80
 #define ASYNC_COPY(name, cache, bytes) \
   FN void name(void* to, const void* from, bool there) { \
     asm volatile("cp.async." cache ".shared.global [%0], [%1], " #bytes ", %2;" \
@@ -141,6 +164,24 @@ ASYNC_COPY(async_copy16, "cg", 16)
 ASYNC_COPY(async_copy4, "ca", 4)
 FN void async_commit() { asm volatile("cp.async.commit_group;"); }
 template <int groups> FN void async_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(groups) : "memory"); }
+#else
+// For branches alone that SINCE_80 leaves out.
+FN void async_copy16(void*, const void*, bool) { __trap(); }
+FN void async_copy4(void*, const void*, bool) { __trap(); }
+FN void async_commit() {}
+template <int groups> FN void async_wait() {}
+#endif
+// Bytes that are asked for here and not where they are used, behind the mma in between.
+FN uint4 fetch16(const u8* p) {
+  uint4 v;
+  asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+  return v;
+}
+FN u32 fetch4(const u8* p) {
+  u32 v;
+  asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(v) : "l"(p));
+  return v;
+}
 // Two float16 at once.
 FN u32 sub2(u32 a, u32 b) {
   u32 d;

@@ -3,12 +3,15 @@
 #include "dialect.h"
 // A field of a block: first byte in the file's block, bytes, and bytes of a word.
 struct Field { int at, bytes, word; };
-struct RepackArgs { int rows, row_bytes, block_bytes, blocks, fields; Field field[4]; };
+CONST int MOST_FIELDS = 4;
+struct RepackArgs { int rows, row_bytes, block_bytes, blocks, fields; Field field[MOST_FIELDS]; };
 KERNEL(128, 8) repack(BUF(0, const u8, rows), BUF(1, u8, panels), ARGS(2, RepackArgs, a)) {
   int bytes = 0, before = 0;
-  for (int f = 0; f < a.fields; ++f) bytes += a.field[f].bytes;
+  // Unrolled: compilers for sm_75 copy arguments onto the stack where they are indexed.
+  UNROLL for (int f = 0; f < MOST_FIELDS; ++f) bytes += f < a.fields ? a.field[f].bytes : 0;
   DEV u8* to = panels + ((size_t)BLOCK.y * a.blocks + BLOCK.x) * bytes * 32;
-  for (int f = 0; f < a.fields; ++f) {
+  UNROLL for (int f = 0; f < MOST_FIELDS; ++f) {
+    if (f >= a.fields) break;
     int word = a.field[f].word, words = a.field[f].bytes / word * 32;
     for (int i = (int)THREAD; i < words; i += 128) {
       int row = (int)BLOCK.y * 32 + i % 32, at = (int)BLOCK.x * a.block_bytes + a.field[f].at + i / 32 * word;

@@ -183,7 +183,18 @@ template <class L> FN void tensor_few(DEV const u8* w, HalfRows in, TilePairs pa
 // two are on their way, by copies that nobody waits for; a fourth would not fit. Pieces begin with a stage, so that what is on its
 // way goes on from one piece to the next. Warps of 32 outputs, which read shared memory half as often, took all 255 registers; two
 // blocks of 8 warps need more than there are.
+//
+// Before compute capability 8.0 a thread loads its share of a stage into registers one stage ahead, and puts it into shared memory
+// when the stage before is done with, which wants two slots of the three. A multiprocessor has 64 kB there: with a quarter of the
+// sums of pieces in registers, too, two blocks share it.
 CONST int STAGE_ROWS = 64, STAGE_BLOCKS = 2, STAGES = 3, STAGE_THREADS = 128;
+CONST int HELD_STAGES = 2, HELD_SUMS = 8, LANE_SUMS = 32;
+// What the memory of a block has room for: the emulator has either.
+#ifdef ONLY_F16_CORES
+CONST int SLOTS = HELD_STAGES, DONE_SUMS = LANE_SUMS - HELD_SUMS;
+#else
+CONST int SLOTS = STAGES, DONE_SUMS = LANE_SUMS;
+#endif
 // 16-bit numbers of a stage, and its sums.
 CONST int STAGE_NUMBERS = STAGE_BLOCKS * STAGE_ROWS * 32, STAGE_SUMS = STAGE_BLOCKS * STAGE_ROWS;
 // Numbers of the pairs of a tile, and of their rows of halves.h.
@@ -199,6 +210,8 @@ FN void stage_pairs(TilePairs p, int me, StagePairs s) {
 // What stages are of, what of it a thread copies (parts of two rows, and sums of one), and where to: the stage of block `first`
 // and the next one is in slot `slot_of(first)`.
 CONST int STAGE_COPIES = STAGE_ROWS * 4 / STAGE_THREADS;
+// A thread's share of the next stage but one, where it is not copied.
+struct HeldStage { uint4 inputs[STAGE_COPIES][STAGE_BLOCKS], sums; };
 struct Stages {
   HalfRows in;
   StagePairs rows;
@@ -207,52 +220,92 @@ struct Stages {
   DEV const float* own_sums;
   TG u16* inputs;
   TG float* sums;
+  LOCAL HeldStage* held;
 };
-FN Stages stages_of(HalfRows in, StagePairs rows, int me, TG u16* inputs, TG float* sums) {
-  Stages s = {in, rows, me, {nullptr, nullptr}, in.sums + (size_t)rows.halves[me / 2] * sums_row(in.blocks), inputs, sums};
+FN Stages stages_of(HalfRows in, StagePairs rows, int me, TG u16* inputs, TG float* sums, LOCAL HeldStage* held) {
+  Stages s = {in, rows, me, {nullptr, nullptr}, in.sums + (size_t)rows.halves[me / 2] * sums_row(in.blocks), inputs, sums, held};
   UNROLL for (int n = 0; n < STAGE_COPIES; ++n)
     s.own[n] = in.x + (size_t)rows.halves[me / 4 + n * (STAGE_THREADS / 4)] * in.blocks * 32 + 8 * (me % 4);
   return s;
 }
-FN int slot_of(int first) { return (int)((u32)first / STAGE_BLOCKS % STAGES); }
+FN int slot_of(int first) { return (int)((u32)first / STAGE_BLOCKS % (SINCE_80 ? STAGES : HELD_STAGES)); }
+// Asks for 16 or 4 bytes for shared memory, zeros where they are not there; where they are loaded, `land` puts them into it.
+FN uint4 ask16(TG void* to, DEV const void* from, bool there) {
+  uint4 none = {0, 0, 0, 0};
+  if (!SINCE_80) return there ? fetch16((DEV const u8*)from) : none;
+  async_copy16(to, from, there);
+  return none;
+}
+FN u32 ask4(TG void* to, DEV const void* from, bool there) {
+  if (!SINCE_80) return there ? fetch4((DEV const u8*)from) : 0u;
+  async_copy4(to, from, there);
+  return 0u;
+}
+// Where a thread's share of a stage goes: part `n` of block `b`, and its sums.
+FN TG u16* inputs_at(Stages s, int first, int n, int b) {
+  return s.inputs + slot_of(first) * STAGE_NUMBERS + 8 * s.me + b * (STAGE_ROWS * 32) + n * (8 * STAGE_THREADS);
+}
+template <class L> FN TG float* sums_at(Stages s, int first) {
+  if constexpr (L::TAKEN == BY_SUPER) return s.sums + 4 * s.me;
+  else return s.sums + slot_of(first) * STAGE_SUMS + s.me % STAGE_BLOCKS * STAGE_ROWS + s.me / 2;
+}
 // Sums of blocks are 4 bytes each, for rows of them may begin at any number: with their stage a thread copies one. Both halves of
 // the sums of a super-block are 32 bytes of a row: with the last stage of it a thread copies 16. Nobody reads those of the
 // super-block before any more when they are asked for, so that they need one place only. As loads they would be waited for, or
 // take registers.
+FN bool ends_super(int first) { return first % 8 == 8 - STAGE_BLOCKS; }
 template <class L> FN void ask_sums(Stages s, int first) {
   int row = s.me / 2;
   bool there = row < s.rows.count && first < s.in.blocks;
   if constexpr (L::TAKEN == BY_SUPER) {
-    if (first % 8 == 8 - STAGE_BLOCKS)
-      async_copy16(s.sums + 4 * s.me, s.own_sums + s.in.blocks + first / 8 * 8 + s.me % 2 * 4, there);
+    if (ends_super(first))
+      s.held->sums = ask16(sums_at<L>(s, first), s.own_sums + s.in.blocks + first / 8 * 8 + s.me % 2 * 4, there);
   } else if constexpr (L::OFFSET != 0) {
     int b = s.me % STAGE_BLOCKS;
-    TG float* to = s.sums + slot_of(first) * STAGE_SUMS + b * STAGE_ROWS + row;
-    async_copy4(to, s.own_sums + first + b, there && first + b < s.in.blocks);
+    s.held->sums.x = ask4(sums_at<L>(s, first), s.own_sums + first + b, there && first + b < s.in.blocks);
   }
 }
 // Asks for the stage that begins with block `first`. Rows that are not there, and blocks behind the last one, are zeros.
 template <class L> FN void ask_stage(Stages s, int first) {
-  TG u16* to = s.inputs + slot_of(first) * STAGE_NUMBERS + 8 * s.me;
   UNROLL for (int n = 0; n < STAGE_COPIES; ++n) {
     DEV const u16* from = s.own[n] + 32 * (size_t)first;
     bool there = s.me / 4 + n * (STAGE_THREADS / 4) < s.rows.count;
     UNROLL for (int b = 0; b < STAGE_BLOCKS; ++b)
-      async_copy16(to + b * (STAGE_ROWS * 32) + n * (8 * STAGE_THREADS), from + 32 * b, there && first + b < s.in.blocks);
+      s.held->inputs[n][b] = ask16(inputs_at(s, first, n, b), from + 32 * b, there && first + b < s.in.blocks);
   }
   ask_sums<L>(s, first);
   async_commit();
 }
+// Puts what was loaded of a stage into its slot.
+template <class L> FN void land_stage(Stages s, int first) {
+  UNROLL for (int n = 0; n < STAGE_COPIES; ++n) {
+    UNROLL for (int b = 0; b < STAGE_BLOCKS; ++b) *(TG uint4*)inputs_at(s, first, n, b) = s.held->inputs[n][b];
+  }
+  if constexpr (L::TAKEN == BY_SUPER) {
+    if (ends_super(first)) *(TG uint4*)sums_at<L>(s, first) = s.held->sums;
+  } else if constexpr (L::OFFSET != 0) {
+    *sums_at<L>(s, first) = f32_of(s.held->sums.x);
+  }
+}
 template <class L> FN void ask_first_stages(Stages s) {
-  UNROLL for (int n = 0; n < STAGES - 1; ++n) ask_stage<L>(s, n * STAGE_BLOCKS);
+  UNROLL for (int n = 0; n < STAGES - 1; ++n) {
+    ask_stage<L>(s, n * STAGE_BLOCKS);
+    if (!SINCE_80 && n == 0) land_stage<L>(s, 0);
+  }
 }
 // The inputs of a stage, when all threads have what they asked for of it. Then all of them are done with the one before, and its
-// slot takes the next one that is asked for.
+// slot takes the next one that is asked for, or lands.
 template <class L> FN TG const u16* take_stage(Stages s, int first) {
   async_wait<STAGES - 2>();
   BARRIER();
+  if (!SINCE_80) land_stage<L>(s, first + STAGE_BLOCKS);
   ask_stage<L>(s, first + (STAGES - 1) * STAGE_BLOCKS);
   return s.inputs + slot_of(first) * STAGE_NUMBERS;
+}
+// Where a thread's sum `n` of the pieces before is.
+FN float* done_at(TG float* done, LOCAL float* kept, int n, int me) {
+  int held = SINCE_80 ? 0 : HELD_SUMS;
+  return n < held ? kept + n : done + (n - held) * STAGE_THREADS + me;
 }
 // Where a lane's inputs of block `b` of a stage begin: those of the next eight rows lie 32 further on.
 FN TG const uint4* staged(TG const u16* inputs, int b, int g, int t) {
@@ -331,7 +384,8 @@ template <class L> FN void tensor_many(DEV const u8* w, Stages s, DEV const floa
   int panel = tile * TENSOR_OUTPUTS < a.outputs ? tile / 2 : 0, first = tile % 2 * TENSOR_OUTPUTS + g;
   DEV const u8* own = panel_at<L>(w, a, (size_t)panel);
   ask_first_stages<L>(s);
-  UNROLL for (int n = 0; n < 32; ++n) done[n * STAGE_THREADS + me] = 0.0f;
+  float kept[HELD_SUMS];
+  UNROLL for (int n = 0; n < LANE_SUMS; ++n) *done_at(done, kept, n, me) = 0.0f;
   for (int piece = 0; piece < PIECES; ++piece) {
     float total[8][4];
     UNROLL for (int n = 0; n < 32; ++n) total[n / 4][n % 4] = 0.0f;
@@ -339,14 +393,17 @@ template <class L> FN void tensor_many(DEV const u8* w, Stages s, DEV const floa
     if constexpr (L::TAKEN == BY_SUPER) super_piece<L>(own, first, s, from, to, total);
     else if constexpr (L::TAKEN == BY_HALF) halves_piece<L>(own, first, s, from, to, total);
     else tensor_piece<L>(own, first, s, from, to, total);
-    UNROLL for (int n = 0; n < 32; ++n) done[n * STAGE_THREADS + me] = done[n * STAGE_THREADS + me] + total[n / 4][n % 4];
+    UNROLL for (int n = 0; n < LANE_SUMS; ++n) {
+      float* sum = done_at(done, kept, n, me);
+      *sum = *sum + total[n / 4][n % 4];
+    }
   }
   // The last stages asked for are behind the inputs, all zeros: no block ends with copies on their way into its memory.
   async_wait<0>();
-  UNROLL for (int n = 0; n < 32; ++n) {
+  UNROLL for (int n = 0; n < LANE_SUMS; ++n) {
     int i = n % 4, row = n / 4 * 8 + 2 * t + i % 2, o = tile * TENSOR_OUTPUTS + g + i / 2 * 8;
     if (row < s.rows.count && o < a.outputs)
-      write(y + (size_t)s.rows.pairs[row] * a.y_row, bias, a, o, done[n * STAGE_THREADS + me] * s.in.undo[s.rows.halves[row]]);
+      write(y + (size_t)s.rows.pairs[row] * a.y_row, bias, a, o, *done_at(done, kept, n, me) * s.in.undo[s.rows.halves[row]]);
   }
 }
 
@@ -368,12 +425,16 @@ KERNEL(256, 3) tensor_few_##name(TENSOR_IN) { \
   tensor_few<lane_##name>(w, in, pairs, bias, y, a.product, (int)BLOCK.x, (int)THREAD, part); \
 } \
 KERNEL(128, 2) tensor_many_##name(TENSOR_IN) { \
-  SHARED u16 inputs[STAGES * STAGE_NUMBERS]; SHARED float staged[8 * STAGE_ROWS], done[STAGE_ROWS * 64]; \
+  SHARED u16 inputs[SLOTS * STAGE_NUMBERS]; SHARED float staged[8 * STAGE_ROWS], done[DONE_SUMS * STAGE_THREADS]; \
   SHARED int numbers[2 * STAGE_ROWS]; \
   TENSOR_TILE(lane_##name, STAGE_ROWS); \
   StagePairs rows = {numbers, numbers + STAGE_ROWS, pairs.count}; \
   stage_pairs(pairs, (int)THREAD, rows); \
-  Stages stages = stages_of(in, rows, (int)THREAD, inputs, staged); \
+  HeldStage held; \
+  Stages stages = stages_of(in, rows, (int)THREAD, inputs, staged, &held); \
   tensor_many<lane_##name>(w, stages, bias, y, a.product, (int)BLOCK.x * (STAGE_THREADS / 32) + stages.me / 32, done); \
 }
-TENSOR_TYPES(TENSOR_PRODUCTS)
+F16_TYPES(TENSOR_PRODUCTS)
+#ifndef ONLY_F16_CORES
+TENSOR_PRODUCTS(bf16)
+#endif

@@ -26,6 +26,8 @@ pub enum ProductUnits {
     /// Tensor cores (`kernels/tensor.h`, `kernels/attend_tensor.h`), for the types of weights and pages that they know, and
     /// chains of fma for the others.
     TensorCores,
+    /// Tensor cores that know float16 and no bfloat16, as before compute capability 8.0: bfloat16 is multiplied by chains of fma.
+    Float16Cores,
 }
 
 /// A buffer of a launch: where it begins, and whether the kernel writes to it.

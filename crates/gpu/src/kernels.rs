@@ -1,6 +1,7 @@
 //! The list of kernels, and their sources for devices that compile.
 
 use crate::{
+    device::ProductUnits,
     format::{FORMATS, PanelFormat},
     tensor::TensorFormat,
 };
@@ -51,19 +52,25 @@ pub fn tensor_kernels() -> &'static [KernelLine] {
     KERNELS.get_or_init(|| TENSOR_LIST.lines().filter_map(line).collect())
 }
 
-/// Kernels of every device that no plan launches where there are tensor cores, since these multiply their types: such devices
-/// run them for their golden bits alone.
-pub fn compared_kernels() -> impl Iterator<Item = &'static KernelLine> {
-    kernels().iter().filter(|kernel| {
+/// Kernels of every device that no plan launches where there are such tensor cores, since these multiply their types: such
+/// devices run them for their golden bits alone.
+pub fn compared_kernels(units: ProductUnits) -> impl Iterator<Item = &'static KernelLine> {
+    kernels().iter().filter(move |kernel| {
         let multiplies = |f: &&PanelFormat| [f.few, f.many, f.each].contains(&kernel.name);
-        FORMATS.iter().find(multiplies).is_some_and(|format| TensorFormat::of(format).is_some())
+        FORMATS.iter().find(multiplies).is_some_and(|format| TensorFormat::of(format, units).is_some())
     })
 }
 
-/// Kernels that plans launch on a device with tensor cores.
-pub fn launched_kernels() -> impl Iterator<Item = &'static KernelLine> {
-    let compared: HashSet<_> = compared_kernels().map(|kernel| kernel.name).collect();
-    kernels().iter().chain(tensor_kernels()).filter(move |kernel| !compared.contains(kernel.name))
+/// Kernels that plans launch on a device with such tensor cores.
+pub fn launched_kernels(units: ProductUnits) -> impl Iterator<Item = &'static KernelLine> {
+    let compared: HashSet<_> = compared_kernels(units).map(|kernel| kernel.name).collect();
+    let there = move |kernel: &&KernelLine| match units {
+        ProductUnits::Fma => false,
+        ProductUnits::TensorCores => true,
+        ProductUnits::Float16Cores => !kernel.name.ends_with("_bf16"),
+    };
+    let own = kernels().iter().filter(move |kernel| !compared.contains(kernel.name));
+    own.chain(tensor_kernels().iter().filter(there))
 }
 
 /// What a line of the list declares.
@@ -93,8 +100,8 @@ mod tests {
 
     #[test]
     fn products_of_types_that_tensor_cores_multiply_are_only_compared() {
-        let compared: BTreeSet<_> = compared_kernels().map(|k| k.name).collect();
-        let launched: BTreeSet<_> = launched_kernels().map(|k| k.name).collect();
+        let compared: BTreeSet<_> = compared_kernels(ProductUnits::TensorCores).map(|k| k.name).collect();
+        let launched: BTreeSet<_> = launched_kernels(ProductUnits::TensorCores).map(|k| k.name).collect();
         assert_eq!(compared.len() + launched.len(), kernels().len() + tensor_kernels().len());
         for kind in ["few", "many", "each"] {
             assert!(compared.contains(format!("product_{kind}_q4_k").as_str()), "{kind}");
@@ -103,11 +110,25 @@ mod tests {
         assert!(launched.contains("lookup_q4_k") && launched.contains("attend"));
         // The kernels' own list of these types is the same.
         let types = include_str!("../kernels/types.h");
-        let own = types.split("#define ").find(|text| text.starts_with("TENSOR_TYPES(of)")).expect("a list");
-        let own = own.split(" of(").skip(1).filter_map(|text| text.split(')').next());
+        let own = |list| types.split("#define ").find(|text| text.starts_with(list)).expect("a list");
+        let own =
+            own("F16_TYPES(of)").split(" of(").skip(1).chain(own("TENSOR_TYPES(of)").split(" of(").skip(1));
+        let own = own.filter_map(|text| text.split(')').next());
         let few: BTreeSet<_> = own.map(|name| format!("product_few_{name}")).collect();
         let want: BTreeSet<_> = compared.iter().filter(|name| name.starts_with("product_few_")).collect();
         assert!(few.iter().map(String::as_str).eq(want.into_iter().copied()));
+    }
+
+    /// Those for bfloat16 stay behind, and its products by fma come instead.
+    #[test]
+    fn tensor_cores_of_float16_alone_have_no_kernels_of_bfloat16() {
+        let [all, own] = [ProductUnits::TensorCores, ProductUnits::Float16Cores]
+            .map(|units| launched_kernels(units).map(|k| k.name).collect::<BTreeSet<_>>());
+        let without: Vec<_> = all.difference(&own).copied().collect();
+        let want = ["attend_latent_bf16", "attend_one_bf16", "tensor_few_bf16", "tensor_many_bf16"];
+        assert_eq!(without, want);
+        let instead: Vec<_> = own.difference(&all).copied().collect();
+        assert_eq!(instead, ["product_each_bf16", "product_few_bf16", "product_many_bf16"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     args::{Field, HalfArgs, ProductArgs, RepackArgs, TensorArgs},
-    device::{Bound, GpuDevice, Launch, ProductUnits},
+    device::{Bound, GpuDevice, Launch},
     format::{FORMATS, LANES, PanelFormat},
     half_rows::HalfSpace,
     samples::stored,
@@ -41,7 +41,7 @@ pub fn self_test<D: GpuDevice>(device: &D) -> Result<()> {
 pub fn self_test_within<D: GpuDevice>(device: &D, most: f64) -> Result<()> {
     let units = device.products();
     FORMATS.iter().try_for_each(|format| {
-        let tensor = TensorFormat::of(format).filter(|_| units == ProductUnits::TensorCores);
+        let tensor = TensorFormat::of(format, units);
         let stored = StoredMatrix::new(format)?;
         TestProduct::new(device, &stored, tensor)?.run(&stored, most)
     })

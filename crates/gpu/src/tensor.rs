@@ -1,6 +1,6 @@
 //! Products on tensor cores (`kernels/tensor.h`): which formats have them.
 
-use crate::format::PanelFormat;
+use crate::{device::ProductUnits, format::PanelFormat};
 use lamina_base::DType;
 
 /// Rows of a tile of the kernels for few rows and for many; pairs of a row and an item where items have matrices.
@@ -35,9 +35,14 @@ tensor_formats! {
 }
 
 impl TensorFormat {
-    /// How tensor cores multiply weights of `format`, if they do.
-    pub fn of(format: &PanelFormat) -> Option<&'static TensorFormat> {
-        TENSOR_FORMATS.iter().find(|tensor| tensor.dtype == format.dtype)
+    /// How `units` multiply weights of `format` on tensor cores, if they do.
+    pub fn of(format: &PanelFormat, units: ProductUnits) -> Option<&'static TensorFormat> {
+        let multiplies = |tensor: &&TensorFormat| match units {
+            ProductUnits::Fma => false,
+            ProductUnits::TensorCores => true,
+            ProductUnits::Float16Cores => !tensor.bf16,
+        };
+        TENSOR_FORMATS.iter().filter(multiplies).find(|tensor| tensor.dtype == format.dtype)
     }
 }
 
@@ -48,9 +53,12 @@ mod tests {
 
     #[test]
     fn formats_without_fragments_are_known() {
-        let left: Vec<_> =
-            FORMATS.iter().filter(|f| TensorFormat::of(f).is_none()).map(|f| f.dtype).collect();
-        assert_eq!(left, [DType::F32, DType::Q2_K]);
+        let left = |units| {
+            let without = FORMATS.iter().filter(move |f| TensorFormat::of(f, units).is_none());
+            without.map(|f| f.dtype).collect::<Vec<_>>()
+        };
+        assert_eq!(left(ProductUnits::TensorCores), [DType::F32, DType::Q2_K]);
+        assert_eq!(left(ProductUnits::Float16Cores), [DType::F32, DType::BF16, DType::Q2_K]);
     }
 
     #[test]

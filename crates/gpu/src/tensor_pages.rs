@@ -1,6 +1,6 @@
 //! Attention on tensor cores (`kernels/attend_tensor.h`, `kernels/attend_latent.h`): which pages have it, and by which kernels.
 
-use crate::kv::PagePlan;
+use crate::{device::ProductUnits, kv::PagePlan};
 use lamina_plan::KvType;
 
 /// Rows of an operand of tensor cores: query heads of a key head, and rows beside one another.
@@ -23,23 +23,25 @@ pub(crate) struct TensorPages {
     two: &'static str,
     /// They take queries of rotary keys beside those of latents.
     pub latent: bool,
+    /// They multiply bfloat16, and float16 otherwise.
+    bf16: bool,
 }
 
 /// The kernels of pages of heads.
 const fn heads(one: &'static str, two: &'static str) -> TensorPages {
-    TensorPages { one, two, latent: false }
+    TensorPages { one, two, latent: false, bf16: false }
 }
 
 /// The kernel of pages of latents.
 const fn latents(one: &'static str) -> TensorPages {
-    TensorPages { one, two: one, latent: true }
+    TensorPages { one, two: one, latent: true, bf16: false }
 }
 
 const F16: TensorPages = heads("attend_one_f16", "attend_two_f16");
-const BF16: TensorPages = heads("attend_one_bf16", "attend_one_bf16");
+const BF16: TensorPages = TensorPages { bf16: true, ..heads("attend_one_bf16", "attend_one_bf16") };
 const PACKED: TensorPages = heads("attend_one_packed", "attend_one_packed");
 const LATENT_F16: TensorPages = latents("attend_latent_f16");
-const LATENT_BF16: TensorPages = latents("attend_latent_bf16");
+const LATENT_BF16: TensorPages = TensorPages { bf16: true, ..latents("attend_latent_bf16") };
 const LATENT_F8: TensorPages = latents("attend_latent_f8");
 
 impl TensorPages {
@@ -72,6 +74,15 @@ impl TensorPages {
             KvType::BF16 => Some(&LATENT_BF16),
             KvType::F8 => Some(&LATENT_F8),
             KvType::F32 | KvType::Q8_0 | KvType::Q4_0 | KvType::Q4_1 => None,
+        }
+    }
+
+    /// True where the tensor cores of `units` run them.
+    pub fn runs_on(&self, units: ProductUnits) -> bool {
+        match units {
+            ProductUnits::Fma => false,
+            ProductUnits::TensorCores => true,
+            ProductUnits::Float16Cores => !self.bf16,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     args::{Field, RepackArgs},
-    device::{Bound, GpuDevice, Launch, ProductUnits},
+    device::{Bound, GpuDevice, Launch},
     format::{LANES, PanelFormat, matrices},
     host_panels::stored_rows,
     tensor::TensorFormat,
@@ -36,14 +36,6 @@ pub struct GpuWeight<D: GpuDevice> {
     pub(crate) cols: usize,
 }
 
-/// How tensor cores multiply a format, where the device has them.
-fn fragments<D: GpuDevice>(device: &D, format: &PanelFormat) -> Option<&'static TensorFormat> {
-    match device.products() {
-        ProductUnits::Fma => None,
-        ProductUnits::TensorCores => TensorFormat::of(format),
-    }
-}
-
 impl<D: GpuDevice> Clone for GpuWeight<D> {
     fn clone(&self) -> Self {
         GpuWeight { buffer: self.buffer.clone(), ..*self }
@@ -61,7 +53,7 @@ impl<D: GpuDevice> GpuWeight<D> {
         }
         let bytes = PanelFormat::weight_bytes(spec, tensor.dtype);
         let buffer = Arc::new(device.alloc(bytes.max(16), &spec.name)?);
-        let tensor_format = fragments(device, format);
+        let tensor_format = TensorFormat::of(format, device.products());
         let weight =
             GpuWeight { buffer, place: PanelPlace::At(0), format, tensor: tensor_format, rows, cols };
         match spec.kind {
@@ -79,7 +71,14 @@ impl<D: GpuDevice> GpuWeight<D> {
         // Launches want some buffer, and do not come so far without panels.
         let buffer = Arc::new(device.alloc(16, &spec.name)?);
         let place = PanelPlace::Nowhere;
-        Ok(GpuWeight { buffer, place, format, tensor: fragments(device, format), rows, cols })
+        Ok(GpuWeight {
+            buffer,
+            place,
+            format,
+            tensor: TensorFormat::of(format, device.products()),
+            rows,
+            cols,
+        })
     }
 
     /// Its panels lie in `buffer` from byte `at` on.

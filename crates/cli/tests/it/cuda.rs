@@ -134,17 +134,17 @@ fn a_device_lost_beside_the_host_is_an_error() {
 fn auto_takes_the_first_gpu_that_can_be_used_and_holds_the_model() {
     let model = packaged();
     let want = lamina(&story(&model, "cpu")).ok();
-    let old = "Fake GPU 0 has compute capability 7.5, needed is 8.0 or newer";
+    let old = "Fake GPU 0 has compute capability 7.0, needed is 7.5 or newer";
     let small = "the weights take";
     let machines = [
-        ("devices=2,capability.0=75", vec![("cuda:0", old, "cuda:1")]),
+        ("devices=2,capability.0=70", vec![("cuda:0", old, "cuda:1")]),
         ("devices=2,memory.0=69000000", vec![("cuda:0", small, "cuda:1")]),
         (
-            "devices=3,capability.0=75,memory.1=69000000",
+            "devices=3,capability.0=70,memory.1=69000000",
             vec![("cuda:0", old, "cuda:2"), ("cuda:1", small, "cuda:2")],
         ),
         (
-            "devices=2,capability.0=75,memory.1=69000000",
+            "devices=2,capability.0=70,memory.1=69000000",
             vec![("cuda:0", old, "the CPU"), ("cuda:1", small, "the CPU")],
         ),
         ("devices=2", vec![]),

@@ -71,6 +71,44 @@ fn chunks_of_rows_conform() {
     parts_conform(&device(BlockOrder::Forwards).with_memory(6 << 20), &parts);
 }
 
+/// By day the cases with these parts of names, by night one half of all.
+fn half_conforms(device: &Emu, half: usize, by_day: &[&str]) {
+    let whole = in_half(half);
+    match extent::is_whole() {
+        true => assert!(conforms(device, |name| whole(name) && reaches_tensor_cores(name)) > 0),
+        false => assert!(conforms(device, |name| by_day.iter().any(|part| name.contains(part))) > 0),
+    }
+}
+
+/// Devices of compute capability 7.5: products of float16 in halves of 8 inputs, bfloat16 by fma, inputs by way of registers. The
+/// self-test has every kernel of products; by day, cases of each way that lanes take weights, and of each choice of pages.
+#[test]
+fn cores_of_float16_alone_conform() {
+    let cores = |order| Emu::new(order).with_float16_cores();
+    let parts = [
+        "linear 129x256 Q4_1",
+        "linear 129x256 Q4_K",
+        "linear 129x256 BF16",
+        "linear 40x512 Q6_K",
+        "linear 17x33 F16",
+        "attend 8:2",
+        "attend q8_0 32",
+        "attend bf16 32",
+    ];
+    half_conforms(&cores(BlockOrder::Forwards), 0, &parts);
+    for order in [BlockOrder::Forwards, BlockOrder::Backwards] {
+        lamina_gpu::self_test(&cores(order)).expect("right products");
+    }
+    // Theirs sum four products at a time.
+    let cut = Emu::default().with_truncating_tensor_cores(4).with_float16_cores();
+    lamina_gpu::self_test(&cut).expect("right products");
+}
+
+#[test]
+fn cores_of_float16_alone_conform_in_other_cases() {
+    half_conforms(&Emu::default().with_float16_cores(), 1, &["linear 129x256 Q3_K", "latent f16"]);
+}
+
 #[test]
 fn the_self_test_passes() {
     for order in [BlockOrder::Forwards, BlockOrder::Backwards] {
@@ -79,18 +117,35 @@ fn the_self_test_passes() {
 }
 
 /// What devices are reported to round otherwise must not look wrong: the self-test of the first day, and the kit.
+fn truncating_conforms(products: u32, half: usize) {
+    let device = Emu::default().with_truncating_tensor_cores(products);
+    lamina_gpu::self_test(&device).expect("right products");
+    half_conforms(&device, half, &[["linear 129x256 Q4_K", "linear 17x33 F16"][half]]);
+}
+
+macro_rules! truncating {
+    ($($name:ident $products:literal $half:literal)*) => {$(
+        #[test]
+        fn $name() {
+            truncating_conforms($products, $half);
+        }
+    )*};
+}
+
+truncating! {
+    one_half_conforms_with_sums_of_4 4 0
+    the_other_half_conforms_with_sums_of_4 4 1
+    one_half_conforms_with_sums_of_8 8 0
+    the_other_half_conforms_with_sums_of_8 8 1
+    one_half_conforms_with_sums_of_16 16 0
+    the_other_half_conforms_with_sums_of_16 16 1
+}
+
 #[test]
-fn tensor_cores_that_truncate_pass() {
-    for products in [4, 8, 16] {
-        let device = Emu::default().with_truncating_tensor_cores(products);
-        lamina_gpu::self_test(&device).expect("right products");
-        match extent::is_whole() {
-            true => conforms(&device, reaches_tensor_cores),
-            false => conforms(&device, with_parts(&["linear 129x256 Q4_K", "linear 17x33 F16"])),
-        };
-    }
-    let cut = story(Gpu::new(Emu::default().with_truncating_tensor_cores(8)), false);
-    assert!(cut != story(Gpu::new(device(BlockOrder::Forwards)), false), "nothing is cut");
+fn tensor_cores_that_truncate_have_other_bits() {
+    let told = |device| tell(runner(&packaged(), Gpu::new(device), KvType::F16, false), &ONCE, 4, 64);
+    let cut = told(Emu::default().with_truncating_tensor_cores(8));
+    assert!(cut != told(device(BlockOrder::Forwards)), "nothing is cut");
 }
 
 /// Codes times scales are exact, and minimums keep 22 bits of the sums of inputs: what is lost is what float32 loses of some
@@ -112,6 +167,16 @@ fn the_text_is_that_of_the_cpu() {
     let plain = story(Cpu::new(1).expect("a CPU"), true);
     let texts = |told: &[Told]| told.iter().map(|t| t.text.clone()).collect::<Vec<_>>();
     assert_eq!(texts(&told), texts(&plain));
+    // Tensor cores of float16 alone round 16 inputs twice: other bits, which some tokens show.
+    let twice = Gpu::new(Emu::default().with_float16_cores());
+    let twice = tell(runner(&packaged(), twice, KvType::F16, false), &ONCE, 10, 64);
+    for (twice, told) in twice.iter().zip(&told) {
+        assert!(
+            told.text.starts_with(&twice.text) && !told.bits.starts_with(&twice.bits),
+            "{:?}",
+            twice.text
+        );
+    }
     let backwards = story(Gpu::new(device(BlockOrder::Backwards)), false);
     assert!(told == backwards, "bits depend on the order of blocks and threads");
 }

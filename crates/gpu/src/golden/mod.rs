@@ -73,9 +73,10 @@ pub fn golden_text(hashes: &BTreeMap<&'static str, u64>) -> String {
 pub(crate) fn compare<D: GpuDevice>(device: &D) -> Result<KernelBits> {
     let why = match device.products() {
         ProductUnits::Fma => None,
-        ProductUnits::TensorCores => device.load_compared().err(),
+        ProductUnits::TensorCores | ProductUnits::Float16Cores => device.load_compared().err(),
     };
-    let left_out = why.iter().flat_map(|_| compared_kernels()).map(|kernel| kernel.name).collect();
+    let compared = || compared_kernels(device.products());
+    let left_out = why.iter().flat_map(|_| compared()).map(|kernel| kernel.name).collect();
     let (got, want) = (hashes_without(device, &left_out)?, golden_hashes());
     let differ = got.iter().filter(|(kernel, hash)| want.get(*kernel) != Some(hash));
     let names = left_out.into_iter().map(str::to_owned).collect();

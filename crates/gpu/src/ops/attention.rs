@@ -2,7 +2,7 @@
 
 use crate::{
     args::{AttendArgs, QueryPart, RopeArgs, StoreArgs, StoredPart},
-    device::{Bound, GpuDevice, ProductUnits},
+    device::{Bound, GpuDevice},
     graphs::bucket,
     kv::PagePlan,
     machine::{Enqueue, GpuMachine, unsupported},
@@ -98,7 +98,7 @@ impl<D: GpuDevice> GpuMachine<D> {
     pub(super) fn tensor_pages(&self, kv: usize, known: KnownPages) -> Result<Option<&'static TensorPages>> {
         let (_, pages) = self.pages(kv)?;
         let units = self.device.products();
-        Ok(known(&pages).filter(|_| units == ProductUnits::TensorCores))
+        Ok(known(&pages).filter(|tensor| tensor.runs_on(units)))
     }
 
     /// Launches attention over the rows of `run` with what `args` says beside the layout of the layer's pages.
