@@ -37,16 +37,16 @@ pub(crate) struct CompiledCache {
 }
 
 struct CachedGrammar {
-    /// Of `lowered`: to compare two schemas takes as long as to read one.
+    /// Of the source: to compare two schemas takes as long as to read one.
     hash: u64,
     lowered: Arc<Lowered>,
     compiled: Arc<Compiled>,
 }
 
 impl CompiledCache {
-    /// The compiled form of `lowered`, if it is here.
-    pub fn get(&mut self, lowered: &Arc<Lowered>) -> Option<Arc<Compiled>> {
-        let hash = self.hasher.hash_one(lowered);
+    /// The compiled form of `lowered`, made from `source`, if it is here.
+    pub fn get(&mut self, source: &str, lowered: &Arc<Lowered>) -> Option<Arc<Compiled>> {
+        let hash = self.hasher.hash_one(source);
         let is_same =
             |e: &CachedGrammar| e.hash == hash && (Arc::ptr_eq(&e.lowered, lowered) || e.lowered == *lowered);
         let found = self.entries.iter().position(is_same)?;
@@ -56,8 +56,8 @@ impl CompiledCache {
         Some(compiled)
     }
 
-    pub fn insert(&mut self, lowered: Arc<Lowered>, compiled: Arc<Compiled>) {
-        self.entries.push(CachedGrammar { hash: self.hasher.hash_one(&lowered), lowered, compiled });
+    pub fn insert(&mut self, source: &str, lowered: Arc<Lowered>, compiled: Arc<Compiled>) {
+        self.entries.push(CachedGrammar { hash: self.hasher.hash_one(source), lowered, compiled });
         let bytes = |entries: &[CachedGrammar]| entries.iter().map(|e| e.compiled.bytes).sum::<usize>();
         // The newest always stays.
         while self.entries.len() > CACHED_GRAMMARS
@@ -87,13 +87,13 @@ mod tests {
             (lowered, library)
         };
         let (first, library) = made(0);
-        cache.insert(first.clone(), Arc::new(Compiled::new(library, CACHED_BYTES / 3)));
+        cache.insert("first", first.clone(), Arc::new(Compiled::new(library, CACHED_BYTES / 3)));
         let (second, library) = made(1);
-        cache.insert(second.clone(), Arc::new(Compiled::new(library, CACHED_BYTES / 3)));
-        assert!(cache.get(&first).is_some());
+        cache.insert("second", second.clone(), Arc::new(Compiled::new(library, CACHED_BYTES / 3)));
+        assert!(cache.get("first", &first).is_some());
         let (third, library) = made(2);
-        cache.insert(third.clone(), Arc::new(Compiled::new(library, CACHED_BYTES / 2)));
-        assert!(cache.get(&second).is_none(), "the one that was used last is the first");
-        assert!(cache.get(&first).is_some() && cache.get(&third).is_some());
+        cache.insert("third", third.clone(), Arc::new(Compiled::new(library, CACHED_BYTES / 2)));
+        assert!(cache.get("second", &second).is_none(), "the one that was used last is the first");
+        assert!(cache.get("first", &first).is_some() && cache.get("third", &third).is_some());
     }
 }

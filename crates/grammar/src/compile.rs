@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use llguidance::{
     Matcher as Library,
     api::{GrammarInit, TopLevelGrammar},
+    earley::{Grammar as Rules, lexerspec::LexerSpec},
 };
 use serde_json::Value;
 
@@ -17,41 +18,58 @@ use crate::lowered::{LarkPiece, Lowered};
 use crate::rules;
 use crate::vocab::{NAMED_TOKEN, Vocabulary};
 
-/// `lowered` as the library has it before it meets a vocabulary; None where it names tokens. Half of the time that a
-/// schema takes goes into it, so it is done once for all vocabularies.
-pub(crate) fn read(lowered: &Lowered) -> Result<Option<GrammarInit>> {
+/// A schema as the library has it before it meets a vocabulary.
+#[derive(Clone)]
+pub(crate) struct ReadSchema {
+    pub rules: Rules,
+    pub lexer: LexerSpec,
+}
+
+/// `lowered` before it meets a vocabulary; None where it names tokens. A third of the time that a schema takes goes into
+/// it, so it is done once for all vocabularies.
+pub(crate) fn read(lowered: &Lowered) -> Result<Option<ReadSchema>> {
     match lowered {
         Lowered::Schema(value) => of_schema(lowered, value).map(Some),
         Lowered::Lark(_) => Ok(None),
     }
 }
 
-fn of_schema(lowered: &Lowered, value: &Value) -> Result<GrammarInit> {
-    deep(lowered.nesting(), || {
-        let (rules, lexer) = match rules::read(value) {
-            Some(read) => read,
-            None => GrammarInit::Serialized(TopLevelGrammar::from_json_schema(value.clone()))
-                .to_internal(None, limits::parser())
-                .map_err(|e| explain(lowered, &format!("{e:#}")))?,
-        };
-        Ok(GrammarInit::Internal(rules, lexer))
+fn of_schema(lowered: &Lowered, value: &Value) -> Result<ReadSchema> {
+    deep(lowered.nesting(), || match rules::read(value) {
+        Some((rules, lexer)) => Ok(ReadSchema { rules, lexer }),
+        None => by_library(lowered, value),
     })
+}
+
+/// By the library's compiler of schemas.
+pub(crate) fn by_library(lowered: &Lowered, value: &Value) -> Result<ReadSchema> {
+    let source = GrammarInit::Serialized(TopLevelGrammar::from_json_schema(value.clone()));
+    let read = source.to_internal(None, limits::parser());
+    let (rules, lexer) = read.map_err(|e| explain(lowered, &format!("{e:#}")))?;
+    Ok(ReadSchema { rules: rules.optimize(), lexer })
 }
 
 /// `lowered` over the tokens of `vocabulary`; `read` is what [`read`] made of it, if that is at hand.
 pub(crate) fn compile(
     lowered: &Lowered,
-    read: Option<GrammarInit>,
+    read: Option<ReadSchema>,
     vocabulary: &Vocabulary,
 ) -> Result<Compiled> {
-    let source = match (read, lowered) {
-        (Some(read), _) => read,
-        (None, Lowered::Schema(value)) => of_schema(lowered, value)?,
-        (None, Lowered::Lark(pieces)) => GrammarInit::Serialized(bound(pieces, vocabulary)?),
+    let read = match read {
+        Some(read) => Some(read),
+        None => self::read(lowered)?,
     };
-    let factory = vocabulary.factory();
-    let build =
-        || factory.create_parser_from_init_default(source).map_err(|e| explain(lowered, &format!("{e:#}")));
+    let build = || {
+        let made = match (read, lowered) {
+            (Some(read), _) => vocabulary.parser(read.rules, read.lexer),
+            (None, Lowered::Lark(pieces)) => {
+                let source = bound(pieces, vocabulary)?;
+                vocabulary.factory().create_parser(source).map_err(|e| format!("{e:#}"))
+            }
+            (None, Lowered::Schema(_)) => return Err(panicked()),
+        };
+        made.map_err(|message| explain(lowered, &message))
+    };
     let parser = deep(lowered.nesting(), build)?;
     let bytes = parser.parser.lexer_stats().num_bytes + limits::BYTES_OF_SOURCE * lowered.bytes();
     let mut library = Library::new(Ok(parser));

@@ -2,11 +2,10 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use llguidance::api::GrammarInit;
 use serde_json::Value;
 
 use crate::cache::Compiled;
-use crate::compile::{compile, deep, read};
+use crate::compile::{ReadSchema, compile, deep, read};
 use crate::error::{GrammarError, Result};
 use crate::lowered::{Lowered, SchemaOptions};
 use crate::matcher::GrammarMatcher;
@@ -23,7 +22,7 @@ struct Checked {
     source: String,
     lowered: Arc<Lowered>,
     /// As the library read it, for the first vocabulary that it meets.
-    read: Mutex<Option<GrammarInit>>,
+    read: Mutex<Option<ReadSchema>>,
     warnings: Vec<String>,
     /// Compiled over bytes when it is asked for: a request compiles the grammar over the model's tokens alone. An error
     /// where no text satisfies the grammar.
@@ -242,12 +241,12 @@ impl Grammar {
             return Err(e.clone());
         }
         let cache = || vocabulary.cache().lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(compiled) = cache().get(&self.0.lowered) {
+        if let Some(compiled) = cache().get(&self.0.source, &self.0.lowered) {
             return Ok(GrammarMatcher::new(&compiled, vocabulary));
         }
         let read = self.0.read.lock().unwrap_or_else(PoisonError::into_inner).take();
         let compiled = Arc::new(compile(&self.0.lowered, read, vocabulary)?);
-        cache().insert(self.0.lowered.clone(), compiled.clone());
+        cache().insert(&self.0.source, self.0.lowered.clone(), compiled.clone());
         Ok(GrammarMatcher::new(&compiled, vocabulary))
     }
 

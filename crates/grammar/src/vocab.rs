@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use lamina_tokenize::{Special, TokenKind, Tokenizer};
-use llguidance::ParserFactory;
+use llguidance::api::TopLevelGrammar;
+use llguidance::earley::{Grammar as Rules, Parser, lexerspec::LexerSpec};
+use llguidance::{ParserFactory, TokenParser};
 use toktrie::{INVALID_TOKEN, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
 
 use crate::cache::CompiledCache;
@@ -26,6 +28,8 @@ pub struct Vocabulary(Arc<Prepared>);
 
 struct Prepared {
     factory: ParserFactory,
+    /// Of a grammar that is not used: others differ from it by their [`Parser`] alone.
+    blank: TokenParser,
     tokenizer: Option<Tokenizer>,
     /// Each byte that UTF-8 has is a token.
     writes_all: bool,
@@ -82,7 +86,10 @@ impl Vocabulary {
             ParserFactory::new(&env, InferenceCapabilities::default(), slices).map_err(failed)?;
         factory.quiet();
         *factory.limits_mut() = limits::parser();
-        Ok(Vocabulary(Arc::new(Prepared { factory, tokenizer, writes_all, cache: Mutex::default() })))
+        let blank =
+            factory.create_parser(TopLevelGrammar::from_lark("start: \"a\"".into())).map_err(failed)?;
+        let cache = Mutex::default();
+        Ok(Vocabulary(Arc::new(Prepared { factory, blank, tokenizer, writes_all, cache })))
     }
 
     /// Number of tokens. The model's output layer may be wider: what lies beyond is never allowed.
@@ -161,6 +168,25 @@ impl Vocabulary {
 
     pub(crate) fn factory(&self) -> &ParserFactory {
         &self.0.factory
+    }
+
+    /// A parser of `rules` as they are: the library would simplify them first, which takes as long as to make them.
+    ///
+    /// # Errors
+    /// What the library says.
+    pub(crate) fn parser(
+        &self,
+        rules: Rules,
+        mut lexer: LexerSpec,
+    ) -> std::result::Result<TokenParser, String> {
+        let factory = self.factory();
+        lexer.add_extra_lexemes(&factory.extra_lexemes());
+        let rules = rules.compile(lexer, factory.limits()).map_err(|e| format!("{e:#}"))?;
+        let (tokens, limits) = (factory.tok_env().clone(), factory.limits().clone());
+        let made = Parser::new(tokens, Arc::new(rules), limits, factory.perf_counters());
+        let mut parser = self.0.blank.clone();
+        parser.parser = made.map_err(|e| format!("{e:#}"))?;
+        Ok(parser)
     }
 
     pub(crate) fn cache(&self) -> &Mutex<CompiledCache> {

@@ -9,7 +9,7 @@ use super::RuleBuilder;
 const COUNTED: u64 = 32;
 
 impl<'s> RuleBuilder<'s> {
-    pub(super) fn array(&mut self, map: &'s Map<String, Value>) -> Option<SymIdx> {
+    pub(super) fn array(&mut self, map: &'s Map<String, Value>) -> Option<Vec<SymIdx>> {
         if map.contains_key("prefixItems") || map.contains_key("additionalItems") {
             return None;
         }
@@ -20,18 +20,21 @@ impl<'s> RuleBuilder<'s> {
             return None;
         }
         let item = match map.get("items") {
-            Some(schema) => self.schema(schema)?,
+            Some(schema) => {
+                let row = self.schema(schema)?;
+                self.single(row)?
+            }
             None => self.any()?,
         };
         self.items(item, least, most)
     }
 
-    /// Between `least` and `most` of `item`, in brackets.
-    pub(super) fn items(&mut self, item: SymIdx, least: u64, most: Option<u64>) -> Option<SymIdx> {
+    /// Between `least` and `most` of `item`, in brackets: symbols in a row.
+    pub(super) fn items(&mut self, item: SymIdx, least: u64, most: Option<u64>) -> Option<Vec<SymIdx>> {
         let (open, close) = (self.literal("[")?, self.literal("]")?);
         let comma = self.literal(",")?;
         if most == Some(0) {
-            return self.choice(vec![vec![open, close]]);
+            return Some(vec![open, close]);
         }
         let first = least.max(1);
         let mut inside = vec![item];
@@ -53,11 +56,9 @@ impl<'s> RuleBuilder<'s> {
                 inside.extend(more);
             }
         }
-        let around = |inside: Vec<SymIdx>| [vec![open], inside, vec![close]].concat();
-        let mut ways = vec![around(inside)];
         if least == 0 {
-            ways.push(around(Vec::new()));
+            inside = vec![self.choice(vec![inside, Vec::new()])?];
         }
-        self.choice(ways)
+        Some([vec![open], inside, vec![close]].concat())
     }
 }

@@ -33,13 +33,13 @@ pub(crate) fn read(schema: &Value) -> Option<(Rules, LexerSpec)> {
     let start = rules.symbol("start");
     rules.rules.sym_props_mut(start).is_start = true;
     let root = rules.schema_of(map)?;
-    rules.rule(start, vec![root])?;
+    rules.rule(start, root)?;
     while let Some((name, symbol)) = rules.pending.pop() {
         let target = defs.get(&name)?;
         // One that is only a reference may lead back to itself.
         target.as_object().filter(|map| !map.contains_key("$ref"))?;
-        let node = rules.schema(target)?;
-        rules.rule(symbol, vec![node])?;
+        let row = rules.schema(target)?;
+        rules.rule(symbol, row)?;
     }
     rules.within_limits().then_some((rules.rules, rules.spec))
 }
@@ -53,8 +53,27 @@ pub(crate) fn prepare() {
 enum Alternatives {
     /// Any value.
     Any,
-    /// Expressions of whole values, which become one lexeme, and symbols.
-    Some(Vec<ExprRef>, Vec<SymIdx>),
+    Some(Ways),
+}
+
+/// Ways to write a value. Those of a kind become one lexeme, apart from other kinds: the lexer sees at the first byte that a
+/// lexeme in quotes, or a word, is none.
+#[derive(Default)]
+struct Ways {
+    strings: Vec<ExprRef>,
+    numbers: Vec<ExprRef>,
+    words: Vec<String>,
+    /// Symbols in a row.
+    rows: Vec<Vec<SymIdx>>,
+}
+
+impl Ways {
+    fn extend(&mut self, other: Ways) {
+        self.strings.extend(other.strings);
+        self.numbers.extend(other.numbers);
+        self.words.extend(other.words);
+        self.rows.extend(other.rows);
+    }
 }
 
 /// The rules of one schema while they are made.
@@ -136,30 +155,45 @@ impl<'s> RuleBuilder<'s> {
         self.terminal(RegexAst::Literal(text.to_owned()))
     }
 
-    /// The symbol of `schema`.
-    fn schema(&mut self, schema: &'s Value) -> Option<SymIdx> {
+    /// One symbol for `row`.
+    fn single(&mut self, row: Vec<SymIdx>) -> Option<SymIdx> {
+        match row.as_slice() {
+            [only] => Some(*only),
+            _ => self.choice(vec![row]),
+        }
+    }
+
+    /// The symbols of `schema` in a row.
+    fn schema(&mut self, schema: &'s Value) -> Option<Vec<SymIdx>> {
         match schema {
-            Value::Bool(true) => self.any(),
+            Value::Bool(true) => Some(vec![self.any()?]),
             Value::Object(map) => self.schema_of(map),
             _ => None,
         }
     }
 
-    fn schema_of(&mut self, map: &'s Map<String, Value>) -> Option<SymIdx> {
-        match self.alternatives(map)? {
-            Alternatives::Any => self.any(),
-            Alternatives::Some(expressions, mut symbols) => {
-                if let [first, rest @ ..] = expressions.as_slice() {
-                    let all = RegexAst::Or(expressions.iter().map(|&e| RegexAst::ExprRef(e)).collect());
-                    let lexeme = if rest.is_empty() { RegexAst::ExprRef(*first) } else { all };
-                    symbols.push(self.terminal(lexeme)?);
-                }
-                match symbols.as_slice() {
-                    [] => None,
-                    [only] => Some(*only),
-                    _ => self.choice(symbols.into_iter().map(|symbol| vec![symbol]).collect()),
-                }
-            }
+    fn schema_of(&mut self, map: &'s Map<String, Value>) -> Option<Vec<SymIdx>> {
+        let mut ways = match self.alternatives(map)? {
+            Alternatives::Any => return Some(vec![self.any()?]),
+            Alternatives::Some(ways) => ways,
+        };
+        for kind in [ways.strings, ways.numbers] {
+            let lexeme = match kind.as_slice() {
+                [] => continue,
+                [only] => RegexAst::ExprRef(*only),
+                _ => RegexAst::Or(kind.into_iter().map(RegexAst::ExprRef).collect()),
+            };
+            ways.rows.push(vec![self.terminal(lexeme)?]);
+        }
+        ways.words.sort_unstable();
+        ways.words.dedup();
+        for word in &ways.words {
+            ways.rows.push(vec![self.literal(word)?]);
+        }
+        match ways.rows.as_slice() {
+            [] => None,
+            [_] => ways.rows.pop(),
+            _ => Some(vec![self.choice(ways.rows)?]),
         }
     }
 
@@ -172,7 +206,7 @@ impl<'s> RuleBuilder<'s> {
         }
         if let Some(reference) = map.get("$ref") {
             let symbol = self.definition(reference.as_str().filter(|_| only("$ref"))?)?;
-            return Some(Alternatives::Some(Vec::new(), vec![symbol]));
+            return Some(Alternatives::Some(Ways { rows: vec![vec![symbol]], ..Ways::default() }));
         }
         if let Some(list) = map.get("allOf") {
             let [schema] = list.as_array().filter(|_| only("allOf"))?.as_slice() else { return None };
@@ -188,17 +222,14 @@ impl<'s> RuleBuilder<'s> {
     }
 
     fn any_of(&mut self, list: &'s [Value]) -> Option<Alternatives> {
-        let (mut expressions, mut symbols) = (Vec::new(), Vec::new());
+        let mut ways = Ways::default();
         for schema in list {
             match self.alternatives(schema.as_object()?)? {
                 Alternatives::Any => return Some(Alternatives::Any),
-                Alternatives::Some(more_expressions, more_symbols) => {
-                    expressions.extend(more_expressions);
-                    symbols.extend(more_symbols);
-                }
+                Alternatives::Some(more) => ways.extend(more),
             }
         }
-        Some(Alternatives::Some(expressions, symbols))
+        Some(Alternatives::Some(ways))
     }
 
     fn definition(&mut self, reference: &'s str) -> Option<SymIdx> {
@@ -219,15 +250,20 @@ impl<'s> RuleBuilder<'s> {
             Value::Array(names) => names.iter().map(Value::as_str).collect::<Option<_>>()?,
             _ => return None,
         };
-        let (mut expressions, mut symbols) = (Vec::new(), Vec::new());
+        let mut ways = Ways::default();
         for name in types {
             match name {
-                "object" => symbols.push(self.object(map)?),
-                "array" => symbols.push(self.array(map)?),
-                name => expressions.push(self.value(name, map)?),
+                "object" => ways.rows.push(self.object(map)?),
+                "array" => ways.rows.push(self.array(map)?),
+                "string" => ways.strings.push(self.string(map)?),
+                "integer" => ways.numbers.push(self.integer(map)?),
+                "number" => ways.numbers.push(self.number(map)?),
+                "boolean" => ways.words.extend(["true".into(), "false".into()]),
+                "null" => ways.words.push("null".into()),
+                _ => return None,
             }
         }
-        Some(Alternatives::Some(expressions, symbols))
+        Some(Alternatives::Some(ways))
     }
 
     /// Any JSON.
@@ -237,15 +273,19 @@ impl<'s> RuleBuilder<'s> {
         }
         let symbol = self.fresh();
         self.any = Some(symbol);
-        let null = self.literal("null")?;
-        let [boolean, number, string] = [self.prepared.boolean, self.prepared.number, self.prepared.string]
-            .map(|expression| self.terminal(RegexAst::ExprRef(expression)));
+        for word in ["null", "true", "false"] {
+            let word = self.literal(word)?;
+            self.rule(symbol, vec![word])?;
+        }
+        for expression in [self.prepared.number, self.prepared.string] {
+            let lexeme = self.terminal(RegexAst::ExprRef(expression))?;
+            self.rule(symbol, vec![lexeme])?;
+        }
         let items = self.items(symbol, 0, None)?;
         let name = self.any_name()?;
-        let members = self.members(&[], Some(vec![(name, symbol)]))?;
-        for way in [null, boolean?, number?, string?, items, members] {
-            self.rule(symbol, vec![way])?;
-        }
+        let members = self.members(&[], vec![(name, symbol)])?;
+        self.rule(symbol, items)?;
+        self.rule(symbol, members)?;
         Some(symbol)
     }
 }

@@ -10,12 +10,12 @@ use super::stock::{quoted, searched};
 /// A member that the schema names.
 pub(super) struct NamedMember {
     name: SymIdx,
-    value: SymIdx,
+    value: Vec<SymIdx>,
     required: bool,
 }
 
 impl<'s> RuleBuilder<'s> {
-    pub(super) fn object(&mut self, map: &'s Map<String, Value>) -> Option<SymIdx> {
+    pub(super) fn object(&mut self, map: &'s Map<String, Value>) -> Option<Vec<SymIdx>> {
         if map.contains_key("minProperties") || map.contains_key("maxProperties") {
             return None;
         }
@@ -45,7 +45,7 @@ impl<'s> RuleBuilder<'s> {
             members.push(NamedMember { name, value, required: is_required });
         }
         let others = self.others(map, taken)?;
-        self.members(&members, (!others.is_empty()).then_some(others))
+        self.members(&members, others)
     }
 
     /// Names and values of members that the schema does not name.
@@ -63,13 +63,17 @@ impl<'s> RuleBuilder<'s> {
             };
             let expression = self.expression(&searched(pattern))?;
             let name = self.terminal(quoted(RegexAst::ExprRef(expression), false))?;
-            others.push((name, self.schema(schema)?));
+            let row = self.schema(schema)?;
+            others.push((name, self.single(row)?));
             let rest = vec![quoted(RegexAst::ExprRef(expression), true), RegexAst::Byte(b'"')];
             taken.push(RegexAst::Concat(rest));
         }
         let value = match map.get("additionalProperties") {
             Some(Value::Bool(false)) => return Some(others),
-            Some(schema) => self.schema(schema)?,
+            Some(schema) => {
+                let row = self.schema(schema)?;
+                self.single(row)?
+            }
             None => self.any()?,
         };
         let name = if taken.is_empty() { self.any_name()? } else { self.other_name(taken)? };
@@ -77,17 +81,17 @@ impl<'s> RuleBuilder<'s> {
         Some(others)
     }
 
-    /// An object of `members` in their order, and then any number of `others`.
+    /// An object of `members` in their order, and then any number of `others`: symbols in a row.
     pub(super) fn members(
         &mut self,
         members: &[NamedMember],
-        others: Option<Vec<(SymIdx, SymIdx)>>,
-    ) -> Option<SymIdx> {
+        others: Vec<(SymIdx, SymIdx)>,
+    ) -> Option<Vec<SymIdx>> {
         let (open, close) = (self.literal("{")?, self.literal("}")?);
         let (colon, comma) = (self.literal(":")?, self.literal(",")?);
         let mut items: Vec<(Vec<SymIdx>, bool)> =
-            members.iter().map(|m| (vec![m.name, colon, m.value], m.required)).collect();
-        if let Some(others) = others {
+            members.iter().map(|m| ([&[m.name, colon], m.value.as_slice()].concat(), m.required)).collect();
+        if !others.is_empty() {
             let list = self.fresh();
             for (name, value) in others {
                 self.rule(list, vec![name, colon, value])?;
@@ -112,11 +116,10 @@ impl<'s> RuleBuilder<'s> {
         if leading == items.len() {
             ways.push(Vec::new());
         }
-        let around = |inside: Vec<SymIdx>| [vec![open], inside, vec![close]].concat();
-        if let [only] = ways.as_slice() {
-            return self.choice(vec![around(only.clone())]);
-        }
-        let inside = self.choice(ways)?;
-        self.choice(vec![around(vec![inside])])
+        let inside = match ways.as_slice() {
+            [_] => ways.remove(0),
+            _ => vec![self.choice(ways)?],
+        };
+        Some([vec![open], inside, vec![close]].concat())
     }
 }

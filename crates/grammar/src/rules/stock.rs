@@ -13,7 +13,6 @@ use crate::schema::{ESCAPES, WHITE_SPACE, patterns_of_formats};
 /// A lexer that has white space only, and the expressions that lexemes are made of.
 pub(super) struct PreparedLexemes {
     pub spec: LexerSpec,
-    pub boolean: ExprRef,
     pub integer: ExprRef,
     pub number: ExprRef,
     /// Any string, in quotes.
@@ -41,7 +40,6 @@ impl PreparedLexemes {
         spec.setup_lexeme_class_with_skip(SkipSpec::once(space)).ok()?;
         let expressions = &mut spec.regex_builder;
         let mut parse = |text: &str| expressions.mk_regex(text).ok();
-        let boolean = parse("true|false")?;
         let integer = parse("-?(0|[1-9][0-9]*)")?;
         let number = parse("-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?")?;
         let texts = parse("(?s:.*)")?;
@@ -55,17 +53,7 @@ impl PreparedLexemes {
             expressions.mk(&quoted(RegexAst::ExprRef(expression), false)).ok()?;
             patterns.insert(pattern, expression);
         }
-        Some(PreparedLexemes {
-            spec,
-            boolean,
-            integer,
-            number,
-            string,
-            character,
-            written,
-            rest_of_name,
-            patterns,
-        })
+        Some(PreparedLexemes { spec, integer, number, string, character, written, rest_of_name, patterns })
     }
 }
 

@@ -1,10 +1,9 @@
 //! Random schemas by both compilers: the masks along random texts have the same bits.
 
 use lamina_fixtures::Numbers;
-use llguidance::api::{GrammarInit, TopLevelGrammar};
 use serde_json::{Map, Value, json};
 
-use crate::compile::{compile, read};
+use crate::compile::{ReadSchema, by_library, compile, read};
 use crate::lowered::{Lowered, SchemaOptions};
 use crate::matcher::{GrammarMatcher, Stop};
 use crate::schema;
@@ -162,15 +161,15 @@ fn masks_are_those_of_the_librarys_compiler() {
         let Ok((normal, _)) = schema::normalize(&schema, SchemaOptions::default()) else { continue };
         let Some(ours) = super::read(&normal) else { continue };
         read_here += 1;
-        let source = GrammarInit::Serialized(TopLevelGrammar::from_json_schema(normal.clone()));
-        let lowered = Lowered::Schema(normal);
-        let Ok(theirs) = compile(&lowered, Some(source), &vocabulary) else {
+        let lowered = Lowered::Schema(normal.clone());
+        let theirs = by_library(&lowered, &normal);
+        let Ok(theirs) = theirs.and_then(|read| compile(&lowered, Some(read), &vocabulary)) else {
             refused += 1;
             println!("only here: {schema}");
             continue;
         };
-        let ours =
-            compile(&lowered, Some(GrammarInit::Internal(ours.0, ours.1)), &vocabulary).expect("a grammar");
+        let ours = ReadSchema { rules: ours.0, lexer: ours.1 };
+        let ours = compile(&lowered, Some(ours), &vocabulary).expect("a grammar");
         for _ in 0..4 {
             let [mut ours, mut theirs] =
                 [&ours, &theirs].map(|compiled| GrammarMatcher::new(compiled, &vocabulary));

@@ -5,29 +5,18 @@ use llguidance::earley::SymIdx;
 use serde_json::{Map, Value};
 
 use super::stock::{quoted, searched};
-use super::{Alternatives, RuleBuilder, integers};
+use super::{Alternatives, RuleBuilder, Ways, integers};
 
 /// Steps that deciding whether a pattern matches anything may take, as the library has it.
 const EMPTINESS_FUEL: u64 = 10_000;
 
 impl<'s> RuleBuilder<'s> {
-    /// Values of a type that is neither an object nor an array.
-    pub(super) fn value(&mut self, name: &str, map: &'s Map<String, Value>) -> Option<ExprRef> {
-        match name {
-            "null" => self.expression(&RegexAst::Literal("null".into())),
-            "boolean" => Some(self.prepared.boolean),
-            "string" => self.string(map),
-            "integer" => self.integer(map),
-            "number" => {
-                let bounds = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
-                let free = bounds.iter().all(|key| !map.contains_key(*key));
-                free.then_some(self.prepared.number)
-            }
-            _ => None,
-        }
+    pub(super) fn number(&mut self, map: &'s Map<String, Value>) -> Option<ExprRef> {
+        let bounds = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
+        bounds.iter().all(|key| !map.contains_key(*key)).then_some(self.prepared.number)
     }
 
-    fn integer(&mut self, map: &'s Map<String, Value>) -> Option<ExprRef> {
+    pub(super) fn integer(&mut self, map: &'s Map<String, Value>) -> Option<ExprRef> {
         if map.contains_key("multipleOf") {
             return None;
         }
@@ -43,7 +32,7 @@ impl<'s> RuleBuilder<'s> {
         }
     }
 
-    fn string(&mut self, map: &'s Map<String, Value>) -> Option<ExprRef> {
+    pub(super) fn string(&mut self, map: &'s Map<String, Value>) -> Option<ExprRef> {
         let count =
             |key: &str| map.get(key).map(|n| n.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or(()));
         let least = count("minLength").transpose().ok()?.unwrap_or(0);
@@ -105,20 +94,25 @@ impl<'s> RuleBuilder<'s> {
             Some(Value::Array(names)) => names.iter().any(|n| n == name),
             Some(_) => false,
         };
-        let mut expressions = Vec::with_capacity(values.len());
+        let mut ways = Ways::default();
         for value in values {
-            let fits = match value {
-                Value::Null => of_type("null"),
-                Value::Bool(_) => of_type("boolean"),
-                Value::String(_) => of_type("string"),
-                Value::Number(n) if n.is_i64() => of_type("integer") || of_type("number"),
-                _ => return None,
-            };
-            if fits {
-                expressions.push(self.expression(&RegexAst::Literal(value.to_string()))?);
+            match value {
+                Value::Null if of_type("null") => ways.words.push(value.to_string()),
+                Value::Bool(_) if of_type("boolean") => ways.words.push(value.to_string()),
+                Value::String(_) if of_type("string") => ways.strings.push(self.written(value)?),
+                Value::Number(n) if n.is_i64() && (of_type("integer") || of_type("number")) => {
+                    ways.numbers.push(self.written(value)?);
+                }
+                Value::Number(n) if !n.is_i64() => return None,
+                Value::Array(_) | Value::Object(_) => return None,
+                _ => {}
             }
         }
-        (!expressions.is_empty()).then_some(Alternatives::Some(expressions, Vec::new()))
+        Some(Alternatives::Some(ways))
+    }
+
+    fn written(&mut self, value: &Value) -> Option<ExprRef> {
+        self.expression(&RegexAst::Literal(value.to_string()))
     }
 
     /// Any name of a member.

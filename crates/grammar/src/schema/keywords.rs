@@ -1,5 +1,7 @@
 //! Keywords by what they say, and what several files of this folder read of a schema.
 
+use std::fmt::Write;
+
 use serde_json::{Map, Value, json};
 
 use super::rewritten::Rewritten;
@@ -85,7 +87,17 @@ pub(super) fn object_of<const N: usize>(entries: [(&str, Value); N]) -> Map<Stri
 
 /// `path` and one more step of a JSON pointer.
 pub(super) fn step(path: &str, key: impl std::fmt::Display) -> String {
-    format!("{path}/{}", key.to_string().replace('~', "~0").replace('/', "~1"))
+    let mut out = String::with_capacity(path.len() + 16);
+    out.push_str(path);
+    out.push('/');
+    // A text takes all that is written.
+    let _ = write!(out, "{key}");
+    let from = path.len() + 1;
+    if out[from..].contains(['~', '/']) {
+        let escaped = out[from..].replace('~', "~0").replace('/', "~1");
+        out.replace_range(from.., &escaped);
+    }
+    out
 }
 
 /// Whether keywords are there that combine schemas.
