@@ -5,6 +5,7 @@ models.md from `lamina support --json`, sampling.md from the list of parameters,
 installs. Pages that Rust writes are blessed there.
 """
 
+import importlib.util
 import inspect
 import json
 import re
@@ -187,8 +188,10 @@ def measured():
         "range; ratios are taken in turn, in one run. All were taken on two shared cores of an AMD EPYC: they say how Lamina compares, and not\n"
         "how fast your machine is. For that: `lamina bench MODEL`, and `benches/peers.py MODEL` beside llama.cpp.\n\n"
         "## Faster than llama.cpp?\n\nAbove 1, Lamina is faster.\n\n"
+        "![Ratios beside llama.cpp, a row for each model: prompts in blue, answers in orange](measured-peers.svg)\n\n"
         + table(["model", "behind tokens", "at once", "prompts, ratio", "tokens/s", "answers, ratio", "when"], speed)
         + "\n## How far from the limit?\n\nAn answer reads all weights for each token: the share of what memory can give.\n\n"
+        "![Part of the memory's bandwidth that answers had, a row for each model](measured-limits.svg)\n\n"
         + table(["model", "of the bandwidth", "GB/s read", "when"], limit)
         + "\n## Larger than memory?\n\nA limit of the operating system on the process's memory; `share` of the weights that fit.\n\n"
         + table(["model", "memory", "share", "at once", "tokens/s", "foretold", "when"], disk)
@@ -223,10 +226,19 @@ def shipped():
         return {(folder / path.relative_to(share)).as_posix(): path.read_text() for path in files}
 
 
+def drawn():
+    """The figures of measured.md, which `benches/plot.py` draws, by their names."""
+    spec = importlib.util.spec_from_file_location("plot", ROOT / "benches" / "plot.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.FIGURES
+
+
 def pages():
     """All pages, by their names."""
     made = {"models.md": models, "sampling.md": sampling, "errors.md": errors, "measured.md": measured}
     found = {name: make() for name, make in made.items()}
+    found.update({name: draw(record("peers.jsonl")) for name, draw in drawn().items()})
     found.update({f"move/{path.stem}.md": moving(path) for path in sorted((DOCS / "move").glob("*.toml"))})
     return {**found, **shipped()}
 

@@ -564,7 +564,8 @@ class LLM(Coroutines, Closing):
 
         Args:
             prompt: a text, token ids, or a list of such.
-            detail: "steps", "ops" (each operator too), or "tokens" (each token with its candidates behind every sampler too).
+            detail: "steps", "ops" (each operator too), "tokens" (each token with its candidates behind every sampler too), or "inside"
+                (what the model would have said behind each layer, what heads attend to, and which experts rows go to, too).
             sampling_params: options that several requests share.
             options: as for `generate`; without `max_tokens` 64 tokens are made.
         """

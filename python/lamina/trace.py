@@ -159,6 +159,21 @@ class Trace:
         return self._columns("stage")
 
     @property
+    def lens(self) -> Columns:
+        """What the model would have said behind each layer, where `detail` was "inside"."""
+        return self._columns("lens")
+
+    @property
+    def experts(self) -> Columns:
+        """Experts that rows went to, where `detail` was "inside"."""
+        return self._columns("expert")
+
+    @property
+    def attention(self) -> Columns:
+        """What heads attended to, in 255ths, where `detail` was "inside"."""
+        return self._columns("attention")
+
+    @property
     def sequences(self) -> Columns:
         """Beginnings, preemptions and ends of sequences."""
         return self._columns("sequence")
@@ -169,7 +184,8 @@ class Trace:
         return self._columns("page")
 
     def _columns(self, event: str) -> Columns:
-        return Columns(self.data["events"][event])
+        # A recording of before has fewer events.
+        return Columns(self.data["events"].get(event, {}))
 
     def __repr__(self) -> str:
         return _lamina.trace_form(self._text, "lines")

@@ -3,10 +3,11 @@
 use crate::common::answers::{Bits, top_bits};
 use crate::common::load;
 use lamina::{
-    Completion, EventLog, GenerateOptions, LoadOptions, Model, Prompt, SequenceMoment, TokenStream,
-    TraceDetail,
+    ChoiceEvent, Completion, EventLog, GenerateOptions, LensEvent, LoadOptions, Model, Prompt,
+    SequenceMoment, TokenStream, TraceDetail,
 };
 use lamina_fixtures::{Models, names, tokens};
+use lamina_plan::op::Op;
 use std::collections::BTreeMap;
 
 fn request(i: usize) -> GenerateOptions {
@@ -92,6 +93,48 @@ fn adds_up(log: &EventLog, detail: TraceDetail, answers: &[Vec<Bits>], what: &st
         let p: f32 = stages[0].front().iter().map(|t| t.1).sum();
         assert!(p <= 1.0 + 1e-5 && stages.last().is_some_and(|s| s.left > 0), "{what}: {stages:?}");
     }
+    if detail == TraceDetail::Inside {
+        inside_agrees(log, what);
+    }
+}
+
+/// Behind the last layer a lens sees what the model says, weights of attention and of places are those of a distribution,
+/// and no row goes to more experts than the plan has for it.
+fn inside_agrees(log: &EventLog, what: &str) {
+    let last = log.plan.marks.len() as u32 - 2;
+    let lens = |layers| log.lens.iter().filter(move |l| l.layers == layers);
+    assert!((0..=last).all(|layers| lens(layers).count() == lens(last).count()), "{what}: a lens a layer");
+    let mut compared = 0;
+    for c in &log.choices {
+        let own = |l: &&LensEvent| (l.step, l.sequence) == (c.step, c.sequence);
+        // An answer that was split off tells its first choice, of another row, with its second one.
+        let alone = |o: &&ChoiceEvent| (o.step, o.sequence) == (c.step, c.sequence);
+        if log.choices.iter().filter(alone).count() > 1 {
+            continue;
+        }
+        let Some(l) = lens(last).find(own) else { continue };
+        let front = c.looks.stages()[0].front();
+        assert_eq!(l.best[0].0, front[0].0, "{what}: the likeliest token behind the last layer");
+        // Sums in another order of float32 and float64.
+        assert!((l.best[0].1 - front[0].1).abs() < 1e-4, "{what}: {:?} {:?}", l.best, front);
+        compared += 1;
+    }
+    assert!(2 * compared > log.choices.len(), "{what}: {compared} lenses of {} choices", log.choices.len());
+    for a in &log.attention {
+        let sum: u32 = a.weights.iter().map(|w| u32::from(*w)).sum();
+        let off = a.weights.len().div_ceil(2) as u32 + 1; // each is rounded
+        assert!(sum.abs_diff(255) <= off && a.first <= a.place, "{what}: {a:?}");
+    }
+    let attends = |op: &Op| matches!(op, Op::Attend(_) | Op::Attention(_));
+    assert_eq!(log.attention.is_empty(), !log.plan.ops.iter().any(attends), "{what}: attention");
+    let mut rows: BTreeMap<_, usize> = BTreeMap::new();
+    log.experts.iter().for_each(|e| *rows.entry((e.op, e.step, e.sequence, e.place)).or_default() += 1);
+    for ((op, ..), experts) in rows {
+        let Op::Experts(o) = &log.plan.ops[op as usize] else { panic!("{what}: operator {op}") };
+        assert!(experts <= o.routing.top_k, "{what}: {experts} experts of a row");
+    }
+    let mixes = log.plan.ops.iter().any(|op| matches!(op, Op::Experts(_)));
+    assert_eq!(log.experts.is_empty(), !mixes, "{what}: experts");
 }
 
 #[test]

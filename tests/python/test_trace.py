@@ -16,7 +16,7 @@ def llm():
         yield llm
 
 
-@pytest.mark.parametrize("detail", ["steps", "ops", "tokens"])
+@pytest.mark.parametrize("detail", ["steps", "ops", "tokens", "inside"])
 def test_the_answer_is_the_same(llm, detail):
     want = llm.generate(PROMPT, max_tokens=12, seed=3, top_p=0.9)
     trace = llm.trace(PROMPT, detail=detail, max_tokens=12, seed=3, top_p=0.9)
@@ -24,7 +24,9 @@ def test_the_answer_is_the_same(llm, detail):
     assert trace.data["requests"][0]["answer"] == list(want.tokens)
     assert len(trace.steps) == 12
     assert (len(trace.ops) > 0) == (detail != "steps")
-    assert len(trace.tokens) == (12 if detail == "tokens" else 0)
+    assert len(trace.tokens) == (12 if detail in ("tokens", "inside") else 0)
+    assert (len(trace.lens) > 0, len(trace.attention) > 0) == (detail == "inside", detail == "inside")
+    assert ("lens" in trace.figures) == (detail == "inside")
     assert trace.summary["prompt_tokens"] == len(llm.tokenize(PROMPT, True))
 
 

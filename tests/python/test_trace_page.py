@@ -11,7 +11,7 @@ PROMPT = "Once upon a time, there was </script><b>a brave</b> little robot \u202
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     with lamina.LLM(progress=False, threads=1) as llm:
-        trace = llm.trace([PROMPT, "A cat"], max_tokens=24, seed=4, temperature=0.9)
+        trace = llm.trace([PROMPT, "A cat"], detail="inside", max_tokens=24, seed=4, temperature=0.9)
     path = tmp_path_factory.mktemp("trace") / "trace.html"
     trace.save(path)
     return path

@@ -42,16 +42,27 @@ pub fn bench(report: &BenchReport) -> Plot {
     }
 }
 
-/// What a model takes of memory.
-pub fn plan(forecast: &Forecast, model: Option<&Path>) -> Plot {
+/// What a model takes of memory, and how fast answers are with how much of it.
+pub fn plan(forecast: &Forecast, model: Option<&Path>, speeds: &[(u64, f64)]) -> Plot {
     let parts = forecast.memory.iter().filter(|p| p.bytes > 0).map(|p| (p.name.to_owned(), p.bytes));
     let name = model
         .and_then(Path::file_stem)
         .map_or_else(|| "the small model".into(), |s| s.to_string_lossy().into_owned());
+    let mut forms = vec![PlotForm::Parts { parts: parts.collect(), budget: forecast.budget }];
+    if speeds.len() > 1 {
+        let large = speeds.iter().any(|(bytes, _)| *bytes >= 1_000_000_000);
+        let unit = if large { 1e9 } else { 1e6 };
+        forms.push(PlotForm::Curve {
+            name: "tokens/s of one answer as foretold",
+            along: if large { "GB of memory" } else { "MB of memory" },
+            values: speeds.iter().map(|speed| speed.1).collect(),
+            places: speeds.iter().map(|(bytes, _)| *bytes as f64 / unit).collect(),
+        });
+    }
     Plot {
         title: "Memory".into(),
         conditions: format!("{name}, a context of {} tokens, before it is loaded", forecast.context),
-        form: PlotForm::Parts { parts: parts.collect(), budget: forecast.budget },
+        form: PlotForm::Stack(forms),
     }
 }
 

@@ -90,6 +90,10 @@ impl Queue for Machine {
         Ok(())
     }
 
+    fn chosen_experts(&self, b: &Batch, o: &Experts, out: &mut Vec<(u32, f32)>) -> Result<bool> {
+        Ok(self.routed(b.rows() * o.routing.top_k, out))
+    }
+
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         self.pool.run(tasks, |i, _| task(i));
     }

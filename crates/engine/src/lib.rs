@@ -55,8 +55,8 @@ pub use service::{
 pub use swap_counts::SwapCounts;
 pub use swap_price::SwapChoice;
 pub use trace::{
-    ChoiceEvent, EventLog, OpEvent, PageEvent, PageMoment, PhaseSeconds, SequenceEvent, SequenceMoment,
-    ShareEvent, StepEvent, TraceDetail,
+    AttentionEvent, ChoiceEvent, EventLog, ExpertEvent, HeadRange, LENS_FRONT, LensEvent, OpEvent, PageEvent,
+    PageMoment, PhaseSeconds, SequenceEvent, SequenceMoment, ShareEvent, StepEvent, TraceDetail, TraceLooks,
 };
 
 pub use lamina_sample as sample;

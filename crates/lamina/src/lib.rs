@@ -59,11 +59,12 @@ pub use lamina_chat::{
 };
 pub use lamina_disk::{self as disk, StoreCounts};
 pub use lamina_engine::{
-    Beam, Boundary, Canceller, ChoiceEvent, Compression, CompressionMethod, Counters, EarlyStopping,
-    EngineError, Event, EventLog, FinishReason, Goal, Handle, LastStep, LengthBy, OpEvent, PageEvent,
-    PhaseSeconds, Policy, Pooled, Pooling, Scored, SequenceEvent, SequenceMoment, SequenceState, ShareEvent,
-    Snapshot, Speculate, Speculation, StepEvent, StepTallies, StopBy, SwapChoice, SwapCounts, Tally, Terms,
-    Timings, Token, TraceDetail, sample,
+    AttentionEvent, Beam, Boundary, Canceller, ChoiceEvent, Compression, CompressionMethod, Counters,
+    EarlyStopping, EngineError, Event, EventLog, ExpertEvent, FinishReason, Goal, Handle, HeadRange,
+    LastStep, LengthBy, LensEvent, OpEvent, PageEvent, PhaseSeconds, Policy, Pooled, Pooling, Scored,
+    SequenceEvent, SequenceMoment, SequenceState, ShareEvent, Snapshot, Speculate, Speculation, StepEvent,
+    StepTallies, StopBy, SwapChoice, SwapCounts, Tally, Terms, Timings, Token, TraceDetail, TraceLooks,
+    sample,
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_hub as hub;

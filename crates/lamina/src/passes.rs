@@ -2,7 +2,9 @@
 
 use crate::{Error, Result, generate::Prompt, model::Model};
 use lamina_base::human_bytes;
-use lamina_engine::{EngineError, Event, Handle, Pass, Pooled, Pooling, RowSink, Task, Terms, pooled};
+use lamina_engine::{
+    EngineError, Event, EventLog, Handle, Pass, Pooled, Pooling, RowSink, Task, Terms, TraceLooks, pooled,
+};
 use lamina_image::Picture;
 use lamina_load::ModelOutput;
 use lamina_plan::Select;
@@ -228,6 +230,24 @@ impl Model {
         keep: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         self.run_pass(tokens, Pass { hidden, rows: Select::All, second: None, sink }, keep)
+    }
+
+    /// One forward over `tokens` that looks inside of its steps, and what was seen there. A recording that was on is over
+    /// afterwards.
+    ///
+    /// # Errors
+    /// As for [`Model::rows`].
+    pub fn look(
+        &self,
+        tokens: &[u32],
+        looks: TraceLooks,
+        keep: &mut dyn FnMut() -> bool,
+    ) -> Result<EventLog> {
+        self.shared.service.look(looks);
+        let passed = self.pass(tokens.to_vec(), None, Box::new(|_, _| {}), keep);
+        let log = self.record(None);
+        passed?;
+        log.ok_or_else(|| EngineError::Closed.into())
     }
 
     fn run_pass(&self, tokens: Vec<u32>, pass: Pass, keep: &mut dyn FnMut() -> bool) -> Result<()> {

@@ -5,6 +5,7 @@ use crate::{
     backend_weight::BackendWeight,
     batch::{Batch, Tap},
     error::{BackendError, Result},
+    inside::InsideLooks,
     limits::Limits,
     op::{Ops, run},
     plan::{Mark, Plan},
@@ -28,6 +29,7 @@ pub struct Runner {
     /// Operators behind which a segment of the running step ends.
     ends: Vec<usize>,
     selects_cells: bool,
+    inside: InsideLooks,
 }
 
 impl Runner {
@@ -49,7 +51,8 @@ impl Runner {
 
     /// Runs `plan` on a machine that was built for it and `limits`, and whose attention sees all cells of a sequence.
     pub fn on(machine: Box<dyn Ops>, plan: Plan, limits: Limits) -> Runner {
-        Runner { plan, machine, limits, steps: 0, taps: vec![], ends: vec![], selects_cells: false }
+        let (taps, ends, inside) = (vec![], vec![], InsideLooks::default());
+        Runner { plan, machine, limits, steps: 0, taps, ends, selects_cells: false, inside }
     }
 
     /// The same, where the backend of the machine [selects cells](crate::Capabilities::selects_cells).
@@ -103,10 +106,16 @@ impl Runner {
     /// Runs operators one by one, each to its end: a device's launches return before.
     fn watched(&mut self, batch: &Batch, ops: Range<usize>, watch: &mut dyn Watch) -> Result<()> {
         for index in ops {
+            if let Some(inside) = watch.inside() {
+                self.inside.before(&self.plan, &mut *self.machine, batch, index, inside)?;
+            }
             let begin = Instant::now();
             run(&mut *self.machine, &self.plan.ops[index], batch)?;
             self.machine.wait()?;
             watch.op(index, begin, Instant::now());
+            if let Some(inside) = watch.inside() {
+                self.inside.behind(&self.plan, &*self.machine, batch, index, inside)?;
+            }
         }
         Ok(())
     }

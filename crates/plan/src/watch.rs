@@ -1,6 +1,9 @@
 //! Who looks on while a step runs: times of its operators.
 
-use crate::op::Op;
+use crate::{
+    batch::Batch,
+    op::{Attention, Experts, Op},
+};
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
@@ -10,6 +13,34 @@ use std::{
 pub trait Watch {
     /// The operator of this `index` in the plan ran from `begin` to `end`.
     fn op(&mut self, index: usize, begin: Instant, end: Instant);
+
+    /// Who looks inside of steps, too; nobody where nothing is said.
+    fn inside(&mut self) -> Option<&mut dyn WatchInside> {
+        None
+    }
+}
+
+/// Is told what lies between operators: what the model would have said behind each layer, which experts rows go to, what is
+/// attended to. Rows are those of the batch. Such steps take a multiple of their time.
+pub trait WatchInside {
+    /// True where it wants [`WatchInside::lens`].
+    fn wants_lens(&self) -> bool;
+
+    /// True where it wants the keys and queries of attentions.
+    fn wants_attention(&self) -> bool;
+
+    /// The logits that the residual of `row` behind a mark would give, by the model's own last operators (logit lens,
+    /// nostalgebraist 2020).
+    fn lens(&mut self, batch: &Batch, mark: usize, row: usize, logits: &[f32]);
+
+    /// Experts that the operator `index` chose, with their weights: `routing.top_k` places for each row.
+    fn experts(&mut self, batch: &Batch, index: usize, o: &Experts, chosen: &[(u32, f32)]);
+
+    /// Keys of all rows of the batch, as they go into layer `kv` of the cache, `[rows x kv_heads * dim]`.
+    fn keys(&mut self, batch: &Batch, kv: usize, keys: &[f32]);
+
+    /// Queries of all rows of the batch, as the operator `index` multiplies them with keys.
+    fn queries(&mut self, batch: &Batch, index: usize, o: &Attention, queries: &[f32]);
 }
 
 /// Seconds and calls of each kind of operator.

@@ -231,3 +231,55 @@ columns! {
         p: Vec<f32>,
     }
 }
+
+columns! {
+    /// What the model would have said behind each layer, by its own last operators.
+    LensColumns, "lens" {
+        /// The sequence.
+        sequence: u64,
+        /// Place of the token whose row it is.
+        place: u32,
+        /// Layers that the row has passed: 0 behind the embedding.
+        layers: u32,
+        /// Entropy in bits.
+        bits: f32,
+        /// The likeliest tokens.
+        ids: Vec<u32>,
+        /// Their probabilities.
+        p: Vec<f32>,
+    }
+}
+
+columns! {
+    /// Experts that rows went to.
+    ExpertColumns, "expert" {
+        /// The sequence.
+        sequence: u64,
+        /// Place of the token whose row it is.
+        place: u32,
+        /// The layer.
+        layer: u32,
+        /// The expert.
+        expert: u32,
+        /// Factor on what it computed.
+        weight: f32,
+    }
+}
+
+columns! {
+    /// What heads attended to.
+    AttentionColumns, "attention" {
+        /// The sequence.
+        sequence: u64,
+        /// Place of the token whose row it is.
+        place: u32,
+        /// The layer.
+        layer: u32,
+        /// The head.
+        head: u32,
+        /// First token that it sees.
+        first: u32,
+        /// Weights from there on, in 255ths.
+        weights: Vec<u8>,
+    }
+}

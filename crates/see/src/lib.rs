@@ -8,6 +8,7 @@ mod columns;
 mod error;
 pub mod export;
 mod format;
+mod log_events;
 pub mod page;
 pub mod plot;
 pub mod read;
@@ -15,10 +16,11 @@ mod record;
 mod trace;
 
 pub use columns::{
-    OpColumns, PageColumns, SequenceColumns, ShareColumns, StageColumns, StepColumns, TokenColumns,
+    AttentionColumns, ExpertColumns, LensColumns, OpColumns, PageColumns, SequenceColumns, ShareColumns,
+    StageColumns, StepColumns, TokenColumns,
 };
 pub use error::SeeError;
-pub use record::{TaggedRequest, TraceJob, finish, of_tagged, plan_view, record, so_far};
+pub use record::{TaggedRequest, TraceJob, TraceScope, finish, of_tagged, plan_view, record, so_far};
 pub use trace::{
     OpView, PlanView, RunFacts, SlotView, Trace, TraceEvents, TracedModel, TracedRequest, WeightView,
 };

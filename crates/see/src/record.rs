@@ -2,13 +2,14 @@
 
 use crate::{
     error::SeeError,
+    log_events::{events, inside},
     trace::{
         OpView, PlanView, RunFacts, SlotView, Trace, TraceEvents, TracedModel, TracedRequest, WeightView,
     },
 };
 use lamina::{
-    ChoiceEvent, Completion, EventLog, GenerateOptions, Model, ModelInfo, PageEvent, Plan, Prompt,
-    SequenceEvent, SequenceMoment, TokenStream, TraceDetail, checkpoint,
+    Completion, EventLog, GenerateOptions, Model, ModelInfo, Plan, Prompt, TokenStream, TraceDetail,
+    TraceLooks, checkpoint,
 };
 use lamina_base::{cpu_name, files::read_text, resident_memory};
 use lamina_plan::{
@@ -19,7 +20,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// How often it is asked whether requests go on.
@@ -34,6 +35,21 @@ pub struct TraceJob {
     pub options: GenerateOptions,
 }
 
+/// How much is recorded of requests.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceScope {
+    /// How much.
+    pub detail: TraceDetail,
+    /// What is looked at inside of steps, in a second pass over the first text.
+    pub looks: TraceLooks,
+}
+
+impl From<TraceDetail> for TraceScope {
+    fn from(detail: TraceDetail) -> TraceScope {
+        TraceScope { detail, looks: TraceLooks::default() }
+    }
+}
+
 /// Runs requests together, and records what happens meanwhile. A recording that was on is over afterwards. `goes_on` is
 /// asked while they run; all of them end where it says no.
 ///
@@ -42,19 +58,31 @@ pub struct TraceJob {
 pub fn record(
     model: &Model,
     jobs: &[TraceJob],
-    detail: TraceDetail,
+    scope: impl Into<TraceScope>,
     goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<(Vec<Completion>, Trace), SeeError> {
+    let TraceScope { detail, looks } = scope.into();
     let prompts =
         jobs.iter().map(|job| model.prompt_tokens(&job.prompt)).collect::<lamina::Result<Vec<_>>>()?;
     let starved = starved_ns();
-    model.record(Some(detail));
+    // What lies inside of steps is looked at afterwards: the times of this run are those of a run without it.
+    model.record(Some(detail.min(TraceDetail::Tokens)));
     let answers = run(model, jobs, &prompts, goes_on);
     let log = model.record(None);
     let answers = answers?;
     let log = log.ok_or_else(|| lamina::Error::Runtime("the engine has ended".into()))?;
     let asked: Vec<_> = prompts.into_iter().zip(&answers).collect();
-    let mut trace = of_log(model, &log, |events| requests(events, &asked));
+    let begin = Instant::now();
+    let looked = match asked.first().filter(|_| detail == TraceDetail::Inside) {
+        Some((prompt, answer)) => Some(model.look(&[prompt, &answer.tokens[..]].concat(), looks, goes_on)?),
+        None => None,
+    };
+    let took = begin.elapsed();
+    let mut trace = of_log(model, &log, looked.as_ref(), |events| requests(events, &asked));
+    if looked.is_some() {
+        trace.run.detail = detail.name().to_owned();
+        trace.run.inside_ns = Some(took.as_nanos() as u64);
+    }
     trace.run.starved_ns = starved.zip(starved_ns()).map(|(before, now)| now.saturating_sub(before));
     Ok((answers, trace))
 }
@@ -72,7 +100,7 @@ pub struct TaggedRequest {
 
 /// What a model's log says of requests that are known by their numbers.
 pub fn of_tagged(model: &Model, log: &EventLog, asked: &[TaggedRequest]) -> Trace {
-    of_log(model, log, |events| asked.iter().map(|request| tagged(model, events, request)).collect())
+    of_log(model, log, None, |events| asked.iter().map(|request| tagged(model, events, request)).collect())
 }
 
 fn tagged(model: &Model, events: &TraceEvents, asked: &TaggedRequest) -> TracedRequest {
@@ -127,16 +155,26 @@ fn run(
     Ok(answers)
 }
 
-/// What a model's log says of requests, each with the tokens of its prompt.
-fn of_log(model: &Model, log: &EventLog, requests: impl FnOnce(&TraceEvents) -> Vec<TracedRequest>) -> Trace {
+/// What a model's log says of requests, each with the tokens of its prompt, and what was seen in another pass over the first.
+fn of_log(
+    model: &Model,
+    log: &EventLog,
+    looked: Option<&EventLog>,
+    requests: impl FnOnce(&TraceEvents) -> Vec<TracedRequest>,
+) -> Trace {
     let info = model.info();
-    let events = events(log);
+    let mut events = events(log);
     let requests = requests(&events);
+    let first = requests.first().and_then(|r| r.sequence);
+    let mut plan = plan_view(&log.plan, info);
+    match looked {
+        Some(looked) => inside(&mut events, looked, &plan, first),
+        None => inside(&mut events, log, &plan, None),
+    }
     let mut ids: BTreeSet<u32> = events.token.id.iter().copied().collect();
-    ids.extend(events.stage.ids.iter().flatten());
+    ids.extend(events.stage.ids.iter().flatten().chain(events.lens.ids.iter().flatten()));
     ids.extend(requests.iter().flat_map(|r| r.prompt.iter().chain(&r.answer)));
     let (words, special) = words(model, &ids);
-    let mut plan = plan_view(&log.plan, info);
     for (op, (time, calls)) in plan.ops.iter_mut().zip(&log.op_sums) {
         (op.ns, op.calls) = (time.as_nanos() as u64, *calls as u64);
     }
@@ -149,7 +187,8 @@ fn of_log(model: &Model, log: &EventLog, requests: impl FnOnce(&TraceEvents) -> 
         process_bytes: resident_memory(),
         ns: log.until,
         starved_ns: None,
-        dropped: log.dropped,
+        inside_ns: None,
+        dropped: log.dropped + looked.map_or(0, |looked| looked.dropped),
         page_tokens: PAGE_LEN as u32,
     };
     Trace {
@@ -214,111 +253,6 @@ fn requests(events: &TraceEvents, asked: &[(Vec<u32>, &Completion)]) -> Vec<Trac
         }
     };
     asked.iter().map(one).collect()
-}
-
-fn events(log: &EventLog) -> TraceEvents {
-    let mut e = TraceEvents::default();
-    for s in &log.steps {
-        e.step.push(
-            s.step,
-            s.begin,
-            s.schedule,
-            s.fill,
-            s.tell,
-            s.machine,
-            s.choose,
-            s.commit,
-            s.decode_rows,
-            s.prompt_rows,
-            s.running,
-            s.waiting,
-            s.free_pages,
-            s.cached_pages,
-            s.copies,
-            s.streamed,
-            s.waited,
-        );
-    }
-    for s in &log.shares {
-        let (drafts, method) = (s.drafts, s.method.to_owned());
-        e.share.push(s.step, s.sequence, s.start, s.rows, s.left, drafts, s.accepted, method);
-    }
-    log.ops.iter().for_each(|o| e.op.push(o.step, o.op, o.rows, o.begin, o.time));
-    for s in &log.sequences {
-        moment(&mut e, s);
-    }
-    for &PageEvent { step, sequence, group, place, page, what } in &log.pages {
-        e.page.push(step, sequence, group, place, page, what.name().to_owned());
-    }
-    log.choices.iter().for_each(|c| choice(&mut e, c));
-    e
-}
-
-fn moment(e: &mut TraceEvents, event: &SequenceEvent) {
-    let &SequenceEvent { at, sequence, tag, what } = event;
-    let name = |name: &str| name.to_owned();
-    let s = &mut e.sequence;
-    match what {
-        SequenceMoment::Begin { index, queued, prompt_tokens, cached, disk } => s.push(
-            at,
-            sequence,
-            tag,
-            name("begin"),
-            index,
-            queued,
-            0,
-            0,
-            0,
-            prompt_tokens,
-            cached,
-            disk,
-            0,
-            0,
-            name(""),
-        ),
-        SequenceMoment::Preempt => {
-            s.push(at, sequence, tag, name("preempt"), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, name(""));
-        }
-        SequenceMoment::End {
-            reason,
-            tokens,
-            queue,
-            prefill,
-            decode,
-            machine,
-            preemptions,
-            prompt_tokens,
-        } => {
-            s.push(
-                at,
-                sequence,
-                tag,
-                name("end"),
-                0,
-                queue,
-                prefill,
-                decode,
-                machine,
-                prompt_tokens,
-                0,
-                0,
-                tokens,
-                preemptions,
-                name(reason),
-            );
-        }
-    }
-}
-
-fn choice(e: &mut TraceEvents, c: &ChoiceEvent) {
-    let token = e.token.id.len() as u32;
-    let rank = (c.looks.rank != u32::MAX).then_some(c.looks.rank);
-    let logprob = Some(c.looks.logprob).filter(|p| p.is_finite());
-    e.token.push(c.step, c.sequence, c.id, c.forced, c.allowed, c.mask, rank, logprob);
-    for stage in c.looks.stages() {
-        let (ids, p) = stage.front().iter().copied().unzip();
-        e.stage.push(token, stage.name.to_owned(), stage.left, stage.bits, ids, p);
-    }
 }
 
 /// A plan for readers, with the types and sizes that the model's file has.

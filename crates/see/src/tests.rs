@@ -28,7 +28,7 @@ fn trace() -> &'static Trace {
         let mut jobs =
             [job("Once upon a time, there was a brave little robot", 20), job(HOSTILE, 9), job("A cat", 5)];
         (1..).zip(&mut jobs).for_each(|(tag, job)| job.options.terms.tag = tag);
-        let mut trace = record(model(), &jobs, TraceDetail::Tokens, &mut || true).unwrap().1;
+        let mut trace = record(model(), &jobs, TraceDetail::Inside, &mut || true).unwrap().1;
         trace.run.bandwidth = Some(2e10);
         trace
     })
@@ -113,8 +113,8 @@ fn every_figure_says_something_and_is_sound() {
     let figures = chart::figures(trace());
     let ids: Vec<_> = figures.iter().map(|f| f.id).collect();
     for id in [
-        "letters", "steps", "floor", "plan", "limits", "roofline", "lanes", "pages", "turns", "choice",
-        "sums",
+        "letters", "steps", "floor", "plan", "limits", "roofline", "lanes", "pages", "turns", "lens",
+        "heads", "choice", "sums",
     ] {
         assert!(ids.contains(&id), "{id} is not in {ids:?}");
     }
@@ -134,6 +134,56 @@ fn every_figure_says_something_and_is_sound() {
         balanced(&chart::standalone(&f.svg));
     }
     assert!(matches!(chart::figure(trace(), "form"), Err(SeeError::NoFigure { .. })), "there was no grammar");
+}
+
+#[test]
+fn what_lies_inside_is_of_the_first_text() {
+    let (t, strip) = (trace(), read::TextStrip::of(trace()));
+    let (tokens, layers) = (strip.tokens.len(), t.run.model.layers);
+    let known = read::known(t, &strip);
+    // The first token has no row before it.
+    assert_eq!(known.len(), tokens - 1);
+    assert!(known.iter().all(|token| token.ranks.len() == layers + 1));
+    // What became an answer has the same place behind the last layer: the second pass has the bits of the first.
+    let answer: Vec<_> = known.iter().filter(|token| token.place >= strip.prompt_len()).collect();
+    let doubts = read::doubts(t, &strip);
+    for (token, doubt) in answer.iter().zip(&doubts) {
+        let rank = token.ranks.last().unwrap().unwrap_or(usize::MAX);
+        assert!(rank == doubt.rank as usize || doubt.rank > 4, "{token:?} {doubt:?}");
+    }
+    let heads = read::glances(t, &strip);
+    assert!(
+        heads.len().is_multiple_of(layers) && heads.iter().all(|head| head.rows.len() == tokens),
+        "{}",
+        heads.len()
+    );
+    assert!(heads.iter().all(|head| head.means.iter().sum::<f64>() < 1.1));
+    assert!(t.run.inside_ns.is_some() && t.events.expert.place.is_empty());
+    let page = page::trace_page(t);
+    assert!(
+        page.matches("data:image/png;base64,").count() == heads.len() && page.len() < 400_000,
+        "{}",
+        page.len()
+    );
+}
+
+#[test]
+fn two_recordings_stand_beside_one_another() {
+    let mut old = trace().clone();
+    old.events.step.machine.iter_mut().for_each(|ns| *ns *= 2);
+    old.run.model.bytes *= 2;
+    let figures = chart::against(trace(), &old);
+    assert_eq!(figures[0].id, "against");
+    assert_eq!(figures[1..].len(), chart::figures(trace()).len());
+    assert!(figures[1..].iter().all(|f| f.before.is_some()));
+    let floor = chart::named(figures, "floor").unwrap();
+    assert!(floor.finding.contains("*50 % less*"), "{}", floor.finding);
+    let page = page::against_page(trace(), &old);
+    assert!(page.contains("prompt and answer are the same") && page.contains("Then and now"));
+    // With itself nothing has changed.
+    let same = chart::against(trace(), trace());
+    assert!(same.iter().skip(1).all(|f| !f.finding.starts_with("Now ")), "{:?}", same[1].finding);
+    assert!(same[0].finding.contains("nearly the same"), "{}", same[0].finding);
 }
 
 /// Each element is closed, in order.

@@ -4,7 +4,8 @@
 
 use crate::{
     columns::{
-        OpColumns, PageColumns, SequenceColumns, ShareColumns, StageColumns, StepColumns, TokenColumns,
+        AttentionColumns, ExpertColumns, LensColumns, OpColumns, PageColumns, SequenceColumns, ShareColumns,
+        StageColumns, StepColumns, TokenColumns,
     },
     error::SeeError,
 };
@@ -44,7 +45,7 @@ pub struct Trace {
 pub struct RunFacts {
     /// Of Lamina.
     pub version: String,
-    /// How much was recorded: `steps`, `ops` or `tokens`.
+    /// How much was recorded: `steps`, `ops`, `tokens` or `inside`.
     pub detail: String,
     /// The model.
     pub model: TracedModel,
@@ -58,6 +59,8 @@ pub struct RunFacts {
     pub ns: u64,
     /// Nanoseconds that threads of this process were ready and had no core meanwhile; none where the system does not tell.
     pub starved_ns: Option<u64>,
+    /// Nanoseconds of a second pass over the first text, which looked inside of its steps; none where there was none.
+    pub inside_ns: Option<u64>,
     /// TraceEvents that made room for newer ones.
     pub dropped: u64,
     /// Tokens of a page.
@@ -204,6 +207,12 @@ pub struct TraceEvents {
     pub token: TokenColumns,
     /// What they were chosen from.
     pub stage: StageColumns,
+    /// What the model would have said behind each layer.
+    pub lens: LensColumns,
+    /// Experts that rows went to.
+    pub expert: ExpertColumns,
+    /// What heads attended to.
+    pub attention: AttentionColumns,
 }
 
 impl Trace {
@@ -238,6 +247,9 @@ impl Trace {
             (PageColumns::EVENT, e.page.complete()),
             (TokenColumns::EVENT, e.token.complete()),
             (StageColumns::EVENT, e.stage.complete()),
+            (LensColumns::EVENT, e.lens.complete()),
+            (ExpertColumns::EVENT, e.expert.complete()),
+            (AttentionColumns::EVENT, e.attention.complete()),
         ];
         match sound.into_iter().find(|(_, sound)| !sound) {
             Some((event, _)) => Err(SeeError::Ragged(event)),

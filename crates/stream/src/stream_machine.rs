@@ -148,6 +148,11 @@ impl Wrapper for StreamedMachine {
         Ok(false)
     }
 
+    /// Weights come by the order of the plan.
+    fn repeats(&self) -> bool {
+        false
+    }
+
     fn streamed(&self) -> StreamCounts {
         let experts = self.experts.as_ref().map(ExpertCache::counts).unwrap_or_default();
         self.prefetcher.counts() + experts + self.inner.streamed()

@@ -337,6 +337,11 @@ impl Queue for TieredMachine {
         Ok(())
     }
 
+    /// Weights come by the order of the plan.
+    fn repeats(&self) -> bool {
+        false
+    }
+
     fn streamed(&self) -> StreamCounts {
         let sent = self.sender.as_ref().map_or(0, WeightSender::sent_bytes);
         let own = StreamCounts { sent, crossed: self.crossing.bytes(), ..StreamCounts::default() };

@@ -8,9 +8,9 @@ use crate::{
     model_path, output,
     progress::spinner,
 };
-use lamina::ForecastQuestion;
+use lamina::{Forecast, ForecastQuestion, LoadOptions, MemoryLimit};
 use lamina_tools::{plan_json, plan_report};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Tell what a model will take of memory and disk, and how fast it will be, before it is loaded
 ///
@@ -65,7 +65,10 @@ impl Execute for PlanArgs {
         let forecast = lamina::plan(path.as_deref(), &options, &question);
         spinner.finish_and_clear();
         let forecast = forecast?;
-        self.plot.write(|| crate::plots::plan(&forecast, path.as_deref()))?;
+        self.plot.write(|| {
+            let speeds = speeds(path.as_deref(), &options, &question, &forecast);
+            crate::plots::plan(&forecast, path.as_deref(), &speeds)
+        })?;
         match self.json {
             true => output::json(&plan_json(&forecast))?,
             false => output::text(&plan_report(&forecast))?,
@@ -73,4 +76,28 @@ impl Execute for PlanArgs {
         // The report has said why.
         if forecast.problem.is_none() { Ok(()) } else { Err(CliError::Reported(FAILED)) }
     }
+}
+
+/// Parts of the memory that all of it takes, for which speeds are foretold.
+const PARTS: u64 = 12;
+
+/// How fast one answer is with how much memory, up to what all of it takes; without those where it does not fit.
+fn speeds(
+    path: Option<&Path>,
+    options: &LoadOptions,
+    question: &ForecastQuestion,
+    forecast: &Forecast,
+) -> Vec<(u64, f64)> {
+    let taken: u64 = forecast.memory.iter().map(|part| part.bytes).sum();
+    // What is read from disk now would be in memory, too.
+    let all = taken.max(forecast.weights + taken / 4);
+    let question = ForecastQuestion { batch: vec![1], measure: false, advice: false, ..question.clone() };
+    let one = |part: u64| {
+        let bytes = all / PARTS * part;
+        let options = LoadOptions { memory: Some(MemoryLimit::Bytes(bytes)), ..options.clone() };
+        let foretold = lamina::plan(path, &options, &question).ok().filter(|f| f.problem.is_none())?;
+        Some((bytes, foretold.decode.first()?.tok_s))
+    };
+    // Beyond all of it, so that the end of the rise is seen.
+    (1..=PARTS + 2).filter_map(one).collect()
 }

@@ -8,8 +8,11 @@ use crate::{
     output::{self, note},
     table::pairs,
 };
-use lamina::{ChatOptions, GenerateOptions, LoadOptions, Model, Prompt, TraceDetail, files::read_given};
-use lamina_see::{SeeError, Trace, TraceJob, chart, export, page, plan_view, record};
+use lamina::{
+    ChatOptions, GenerateOptions, HeadRange, LoadOptions, Model, Prompt, TraceDetail, TraceLooks,
+    files::read_given,
+};
+use lamina_see::{SeeError, Trace, TraceJob, TraceScope, chart, export, page, plan_view, record};
 use serde_json::{Value, json};
 use std::{
     ffi::OsString,
@@ -36,7 +39,7 @@ pub struct TraceArgs {
     /// Where it is written: .html, .json, .svg or .csv
     #[arg(short, long, value_name = "FILE", default_value = "trace.html")]
     out: PathBuf,
-    /// How much is recorded: steps, ops or tokens, each with the ones before
+    /// How much is recorded: steps, ops, tokens or inside, each with the ones before
     #[arg(long, value_name = "DETAIL", default_value = "tokens")]
     detail: TraceDetail,
     /// The figure that an .svg shows, such as limits, or the event whose columns a .csv has, such as step
@@ -45,6 +48,15 @@ pub struct TraceArgs {
     /// Requests that run together instead of PROMPT, a JSON object a line: {"prompt": "..", "max_tokens": 32}
     #[arg(long, value_name = "FILE")]
     requests: Option<PathBuf>,
+    /// Look up what the model would have said behind each layer, in a second pass (--detail inside)
+    #[arg(long)]
+    lens: bool,
+    /// Look up what heads attend to, in a second pass: all, layers such as 0-3, or layers and heads such as 2:0-7
+    #[arg(long, value_name = "LAYERS[:HEADS]", value_parser = heads)]
+    attention: Option<HeadRange>,
+    /// Show an older recording beside this one in each figure, and the difference in each sentence
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
     /// Write the trace events of Chrome, which Perfetto opens, too
     #[arg(long, value_name = "FILE")]
     chrome: Option<PathBuf>,
@@ -73,14 +85,13 @@ impl Execute for TraceArgs {
 
     fn execute(mut self) -> Result<()> {
         if let Some(file) = self.recording() {
-            let text = read_given(&file).map_err(|source| read_error(&file, source))?;
-            let trace = Trace::from_json(text.as_bytes()).map_err(|e| content(&file, &e))?;
-            return self.write(&trace);
+            let trace = recorded(&file)?;
+            return self.written()?.write(&trace);
         }
         if self.plan {
             return self.plan();
         }
-        let options = self.load.options();
+        let (options, written, scope) = (self.load.options(), self.written()?, self.scope());
         let (path, texts) = match self.requests.take() {
             Some(file) => (self.model.take().map(PathBuf::from), requests(&file)?),
             None => {
@@ -98,10 +109,9 @@ impl Execute for TraceArgs {
         let jobs = texts.into_iter().map(job).collect::<Result<Vec<TraceJob>>>()?;
         warm_up(&model)?;
         let (_, mut trace) =
-            record(&model, &jobs, self.detail, &mut || true).map_err(|e| of_see(&self.out, e))?;
+            record(&model, &jobs, scope, &mut || true).map_err(|e| of_see(&written.out, e))?;
         trace.run.bandwidth = bandwidth(&options, &model);
-        let out = Written { out: self.out, figure: self.figure, chrome: self.chrome, open: self.open };
-        out.write(&trace)
+        written.write(&trace)
     }
 }
 
@@ -112,9 +122,20 @@ impl TraceArgs {
         (file.extension().is_some_and(|e| e == "json") && file.is_file()).then_some(file)
     }
 
-    fn write(self, trace: &Trace) -> Result<()> {
-        let TraceArgs { out, figure, chrome, open, .. } = self;
-        Written { out, figure, chrome, open }.write(trace)
+    /// What is made of the trace; reads what it is compared with first, so that nothing runs in vain.
+    fn written(&mut self) -> Result<Written> {
+        let against = self.against.take().map(|file| recorded(&file)).transpose()?;
+        let (figure, chrome) = (self.figure.take(), self.chrome.take());
+        Ok(Written { out: std::mem::take(&mut self.out), figure, chrome, open: self.open, against })
+    }
+
+    /// How much is recorded, and what is looked at inside of steps.
+    fn scope(&self) -> TraceScope {
+        if !self.lens && self.attention.is_none() {
+            return self.detail.into();
+        }
+        let looks = TraceLooks { lens: self.lens, attention: self.attention };
+        TraceScope { detail: TraceDetail::Inside, looks }
     }
 
     fn plan(self) -> Result<()> {
@@ -138,6 +159,7 @@ struct Written {
     figure: Option<String>,
     chrome: Option<PathBuf>,
     open: bool,
+    against: Option<Trace>,
 }
 
 impl Written {
@@ -145,15 +167,19 @@ impl Written {
         let extension = self.out.extension().and_then(|e| e.to_str()).unwrap_or_default();
         let named = |or: &str| self.figure.clone().unwrap_or_else(|| or.to_owned());
         let text = match extension {
-            "html" => page::trace_page(trace),
+            "html" => match &self.against {
+                Some(old) => page::against_page(trace, old),
+                None => page::trace_page(trace),
+            },
             "json" => trace.json() + "\n",
             "svg" => {
-                let figure = chart::figure(trace, &named("limits")).map_err(|e| of_see(&self.out, e))?;
+                let figure =
+                    chart::named(self.figures(trace), &named("limits")).map_err(|e| of_see(&self.out, e))?;
                 chart::standalone(&figure.svg)
             }
             "csv" => export::csv(trace, &named("step")).ok_or_else(|| {
                 CliError::usage(&format!(
-                    "--figure {}: there are the columns of step share op sequence page token stage",
+                    "--figure {}: there are the columns of step share op sequence page token stage lens expert attention",
                     named("step")
                 ))
             })?,
@@ -167,11 +193,36 @@ impl Written {
             write(file, &export::chrome(trace))?;
         }
         let lines: Vec<_> =
-            chart::figures(trace).into_iter().map(|f| (f.title, f.finding.replace('*', ""))).collect();
+            self.figures(trace).into_iter().map(|f| (f.title, f.finding.replace('*', ""))).collect();
         output::text(&pairs(lines))?;
         note(&format!("{} written", self.out.display()));
         if self.open { show(&self.out) } else { Ok(()) }
     }
+
+    fn figures(&self, trace: &Trace) -> Vec<chart::Figure> {
+        match &self.against {
+            Some(old) => chart::against(trace, old),
+            None => chart::figures(trace),
+        }
+    }
+}
+
+fn recorded(file: &Path) -> Result<Trace> {
+    let text = read_given(file).map_err(|source| read_error(file, source))?;
+    Trace::from_json(text.as_bytes()).map_err(|e| content(file, &e))
+}
+
+/// `all`, `2`, `0-3`, or those with heads: `2:0-7`.
+fn heads(text: &str) -> std::result::Result<HeadRange, String> {
+    let wrong = || format!("`{text}` is neither `all` nor layers such as 0-3, with heads such as 2:0-7");
+    let range = |text: &str| {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        (first <= last).then_some((first, last.saturating_add(1)))
+    };
+    let all = |text: &str| if text == "all" { Some((0, u32::MAX)) } else { range(text) };
+    let (layers, heads) = text.split_once(':').unwrap_or((text, "all"));
+    Ok(HeadRange { layers: all(layers).ok_or_else(wrong)?, heads: all(heads).ok_or_else(wrong)? })
 }
 
 /// What is continued: a text, or a message by the model's template.
@@ -249,5 +300,21 @@ fn of_see(file: &Path, e: SeeError) -> CliError {
     match e {
         SeeError::Model(e) => e.into(),
         e => content(file, &e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_layers_with_heads() {
+        let of = |layers, heads| HeadRange { layers, heads };
+        assert_eq!(heads("all"), Ok(HeadRange::default()));
+        assert_eq!(heads("2"), Ok(of((2, 3), (0, u32::MAX))));
+        assert_eq!(heads("0-3:1-2"), Ok(of((0, 4), (1, 3))));
+        for wrong in ["", "3-1", "a", "1:", ":2", "1:2:3"] {
+            assert!(heads(wrong).is_err(), "{wrong}");
+        }
     }
 }

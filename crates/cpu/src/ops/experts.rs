@@ -69,6 +69,14 @@ impl Machine {
         self.combine_experts(b, o, &routing);
     }
 
+    /// Copies what the last operator has chosen, where that are so many places.
+    pub(crate) fn routed(&self, places: usize, out: &mut Vec<(u32, f32)>) -> bool {
+        let routing = self.experts.routing.lock().unwrap_or_else(PoisonError::into_inner);
+        out.clear();
+        out.extend_from_slice(&routing.chosen);
+        out.len() == places
+    }
+
     fn combine_experts(&self, b: &Batch, o: &Experts, r: &RoutedRows) {
         let (out, rows) = (self.slot(b, o.out), r.order.len());
         let results = RowsOf { ptr: self.experts.results.ptr_mut().cast(), rows, width: out.width };

@@ -28,7 +28,7 @@ use crate::{
     request::{Request, queue::QueuePlace},
     schedule::{Schedule, Share, StepPlan},
     sequence::Sequence,
-    trace::{EventRecorder, StepPhase},
+    trace::{EventRecorder, StepListener, StepPhase, Unheard},
 };
 use disk::DiskTier;
 use drafts::Drafting;
@@ -119,26 +119,36 @@ impl Engine {
 
     /// [`Engine::step`]; `beside` is called while the machine computes, to take in what has come meanwhile.
     pub(crate) fn step_beside(&mut self, beside: &mut dyn FnMut(&mut Engine)) -> bool {
+        // The one test of a step: whoever records stands beside the engine until it ends.
+        match self.recorder.take() {
+            None => self.advance(&mut Unheard, beside),
+            Some(mut recorder) => {
+                let advanced = self.advance(&mut *recorder, beside);
+                self.recorder = Some(recorder);
+                advanced
+            }
+        }
+    }
+
+    fn advance<L: StepListener>(&mut self, told: &mut L, beside: &mut dyn FnMut(&mut Engine)) -> bool {
         let begin = Instant::now();
         self.schedule.ask_rows();
-        self.end_early(begin);
-        self.exchange_with_stores();
+        self.end_early(begin, told);
+        self.exchange_with_stores(told);
         let mut plan = self.schedule.next(begin, &self.cost);
         // Those that have just begun know by now what the cache has of them.
         self.schedule.ask_rows();
         self.drafting.guess(&mut plan, &mut self.schedule, &self.cost, self.context);
         self.counters.preemptions += plan.preempted.len() as u64;
         self.save_evicted();
-        if let Some(recorder) = &mut self.recorder {
-            recorder.planned(begin, &plan, &self.schedule);
-        }
+        told.planned(begin, &plan, &self.schedule);
         if plan.shares.is_empty() {
             self.flush();
             return self.wait_for_stores();
         }
-        match enough_memory().and_then(|()| self.run(&plan, beside)) {
+        match enough_memory().and_then(|()| self.run(&plan, told, beside)) {
             Ok(machine) => self.count(&plan, begin.elapsed(), machine),
-            Err(e) => self.fail_running(&e),
+            Err(e) => self.fail_running(&e, told),
         }
         if self.idle() {
             // No step follows beside which they could go out.
@@ -148,60 +158,61 @@ impl Engine {
     }
 
     /// Runs the plan of a step; returns the time that the machine took.
-    fn run(&mut self, plan: &StepPlan, beside: &mut dyn FnMut(&mut Engine)) -> Result<Duration> {
+    fn run<L: StepListener>(
+        &mut self,
+        plan: &StepPlan,
+        told: &mut L,
+        beside: &mut dyn FnMut(&mut Engine),
+    ) -> Result<Duration> {
         let places = self.fill(plan);
-        self.phase(StepPhase::Fill);
+        told.phase(StepPhase::Fill);
         let eager = self.step.eager();
         if eager {
-            self.go_on(beside);
+            self.go_on(told, beside);
         }
         let (begin, before) = (Instant::now(), self.step.streamed());
-        let ticket = match self.recorder.as_deref_mut().filter(|recorder| recorder.times_ops()) {
-            Some(recorder) => self.step.submit_watched(&self.batch, recorder)?,
+        let ticket = match told.watch() {
+            Some(watch) => self.step.submit_watched(&self.batch, watch)?,
             None => self.step.submit(&self.batch)?,
         };
         if !eager {
-            self.phase(StepPhase::Machine);
-            self.go_on(beside);
+            told.phase(StepPhase::Machine);
+            self.go_on(told, beside);
         }
         let rows = self.step.wait(ticket)?;
         let time = begin.elapsed();
-        phase(&mut self.recorder, StepPhase::Machine);
+        told.phase(StepPhase::Machine);
         let running = &mut self.schedule.running;
-        let outcomes = match self.recorder.as_deref_mut().filter(|recorder| recorder.sees_choices()) {
-            Some(recorder) => {
-                let outcomes = results::take::<true>(rows, running, &plan.shares, &places, self.context);
-                plan.shares.iter().for_each(|share| recorder.chosen(&mut running[share.seq]));
-                outcomes
-            }
-            None => results::take::<false>(rows, running, &plan.shares, &places, self.context),
+        let outcomes = match told.sees_choices() {
+            true => results::take::<true>(rows, running, &plan.shares, &places, self.context),
+            false => results::take::<false>(rows, running, &plan.shares, &places, self.context),
         };
-        phase(&mut self.recorder, StepPhase::Choose);
+        if L::LISTENS {
+            plan.shares.iter().for_each(|share| told.chosen(&mut running[share.seq]));
+        }
+        told.phase(StepPhase::Choose);
         self.drafting.observe(rows, plan, &places, &outcomes, &self.schedule.running);
         let streamed = self.step.streamed();
         let waited = streamed.waited.saturating_sub(before.waited);
         self.charge(plan, time, waited);
         let mut ended = vec![];
         for (share, outcome) in plan.shares.iter().zip(outcomes) {
-            ended.extend(self.apply(share, outcome).map(|end| (share.id, end)));
+            ended.extend(self.apply(share, outcome, told).map(|end| (share.id, end)));
         }
         for (id, end) in ended {
-            self.end(|s| s.id == id, end);
+            self.end(|s| s.id == id, end, told);
         }
         let drafting = &mut self.drafting;
         self.schedule.shift_full(self.context, Instant::now(), |s| drafting.forget(s));
-        if let Some(recorder) = &mut self.recorder {
-            let bytes = streamed.bytes.saturating_sub(before.bytes);
-            recorder.stepped(bytes, waited, &mut self.counters.phases);
-        }
+        told.stepped(streamed.bytes.saturating_sub(before.bytes), waited, &mut self.counters.phases);
         Ok(time)
     }
 
     /// What goes on while the machine computes a step, or just before where that keeps the caller's thread.
-    fn go_on(&mut self, beside: &mut dyn FnMut(&mut Engine)) {
+    fn go_on<L: StepListener>(&mut self, told: &mut L, beside: &mut dyn FnMut(&mut Engine)) {
         self.flush();
         beside(self);
-        self.phase(StepPhase::Tell);
+        told.phase(StepPhase::Tell);
     }
 
     /// Makes the texts of the last step's tokens and sends all events that wait.
@@ -224,7 +235,12 @@ impl Engine {
 
     /// Tells a sequence what came of its rows; the result says whether and how it ends. Pages are published here, where
     /// it is known which tokens are kept.
-    fn apply(&mut self, share: &Share, outcome: Outcome) -> Option<Result<FinishReason>> {
+    fn apply<L: StepListener>(
+        &mut self,
+        share: &Share,
+        outcome: Outcome,
+        told: &mut L,
+    ) -> Option<Result<FinishReason>> {
         let s = &mut self.schedule.running[share.seq];
         if outcome.next.as_ref().is_some_and(Result::is_err) {
             // What failed is not published.
@@ -235,23 +251,23 @@ impl Engine {
         s.tell_found(outcome.found, &mut self.outbox);
         let forks = self.begin(outcome.forks);
         let end = outcome.next.and_then(|next| self.commit_next(share.seq, next));
-        self.count_drafts(share, &outcome.verified, &outcome.said);
+        let accepted = self.count_drafts(share, &outcome.verified, &outcome.said);
+        if L::LISTENS {
+            told.computed(share, accepted, self.schedule.running[share.seq].timings().speculation.method);
+        }
         let forks = self.schedule.share(share.seq, forks, Instant::now());
         self.drafting.fork(share.id, &forks);
         end
     }
 
-    /// Counts the rows of a share whose tokens were appended, and learns from its drafts.
-    fn count_drafts(&mut self, share: &Share, verified: &Verification, said: &[u32]) {
+    /// Counts the rows of a share whose tokens were appended, and learns from its drafts; returns how many were right.
+    fn count_drafts(&mut self, share: &Share, verified: &Verification, said: &[u32]) -> usize {
         let (chain, accepted) = (verified.chain, verified.accepted());
         let drafted = self.drafting.learn(&mut self.schedule.running[share.seq], verified, said);
         self.counters.drafted += drafted as u64;
         self.counters.accepted += accepted as u64;
-        if let Some(recorder) = &mut self.recorder {
-            let method = self.schedule.running[share.seq].timings().speculation.method;
-            recorder.computed(share, accepted, method);
-        }
         self.schedule.computed(share, KeptDrafts { chain, accepted });
+        accepted
     }
 
     fn commit_next(&mut self, seq: usize, next: Result<Next>) -> Option<Result<FinishReason>> {
@@ -272,38 +288,39 @@ impl Engine {
     }
 
     /// Ends the sequences for which `what` is true.
-    fn end(&mut self, what: impl FnMut(&Sequence) -> bool, end: Result<FinishReason>) {
+    fn end<L: StepListener>(
+        &mut self,
+        what: impl FnMut(&Sequence) -> bool,
+        end: Result<FinishReason>,
+        told: &mut L,
+    ) {
         for mut s in self.schedule.remove(what) {
             self.drafting.forget(&s);
-            if let Some(recorder) = &mut self.recorder {
-                recorder.ended(&s, &end);
-            }
+            told.ended(&s, &end);
             tell(&mut s, end.clone(), &mut self.counters, &mut self.outbox);
         }
         self.let_go_of_swapped();
     }
 
     /// Ends what nobody wants any more, and what is out of time.
-    fn end_early(&mut self, now: Instant) {
-        self.end(Sequence::cancelled, Ok(FinishReason::Cancelled));
-        self.end(|s| s.is_late(now), Ok(FinishReason::Length { by: LengthBy::Deadline }));
+    fn end_early<L: StepListener>(&mut self, now: Instant, told: &mut L) {
+        self.end(Sequence::cancelled, Ok(FinishReason::Cancelled), told);
+        self.end(|s| s.is_late(now), Ok(FinishReason::Length { by: LengthBy::Deadline }), told);
         for mut s in self.schedule.remove(|s| s.failure().is_some()) {
             let end = s.failure().map_or(Ok(FinishReason::Cancelled), Err);
             self.drafting.forget(&s);
-            if let Some(recorder) = &mut self.recorder {
-                recorder.ended(&s, &end);
-            }
+            told.ended(&s, &end);
             tell(&mut s, end, &mut self.counters, &mut self.outbox);
         }
     }
 
     /// A failed step says nothing about which sequence was to blame: all running ones end with its error.
-    fn fail_running(&mut self, error: &EngineError) {
+    fn fail_running<L: StepListener>(&mut self, error: &EngineError, told: &mut L) {
         if error.is_fatal() {
-            return self.fail_all(error);
+            return self.lose(error, told);
         }
         let running: Vec<_> = self.schedule.running.iter().map(|s| s.id).collect();
-        self.end(|s| running.contains(&s.id), Err(error.clone()));
+        self.end(|s| running.contains(&s.id), Err(error.clone()), told);
         self.schedule.memory.step_failed();
         if matches!(error, EngineError::Runtime(_)) {
             self.schedule.memory.distrust();
@@ -312,8 +329,12 @@ impl Engine {
 
     /// Ends all sequences with an error that no later step can mend.
     pub fn fail_all(&mut self, error: &EngineError) {
+        self.lose(error, &mut Unheard);
+    }
+
+    fn lose<L: StepListener>(&mut self, error: &EngineError, told: &mut L) {
         self.lost = Some(error.clone());
-        self.end(|_| true, Err(error.clone()));
+        self.end(|_| true, Err(error.clone()), told);
         // The machine may be gone: nothing is asked of its threads.
         self.outbox.flush(|n, task| (0..n).for_each(task));
     }
@@ -336,21 +357,10 @@ impl Engine {
         }
     }
 
-    fn phase(&mut self, ended: StepPhase) {
-        phase(&mut self.recorder, ended);
-    }
-
     fn count(&mut self, plan: &StepPlan, time: Duration, machine: Duration) {
         let (decode_rows, prompt_rows) = plan.rows();
         self.counters.step(decode_rows, prompt_rows, time, machine);
         self.last_step = Some(LastStep { ended: Instant::now(), time, decode_rows, prompt_rows });
-    }
-}
-
-/// Tells a recorder, where there is one, that a phase of the step has ended.
-fn phase(recorder: &mut Option<Box<EventRecorder>>, ended: StepPhase) {
-    if let Some(recorder) = recorder {
-        recorder.phase(ended);
     }
 }
 

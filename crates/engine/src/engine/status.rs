@@ -11,7 +11,7 @@ use crate::{
     error::EngineError,
     kv::content::Identity,
     policy::Policy,
-    trace::{EventLog, EventRecorder, TraceDetail},
+    trace::{EventLog, EventRecorder, TraceDetail, TraceLooks},
 };
 use lamina_plan::Step;
 use lamina_speculate::Drafter;
@@ -66,9 +66,14 @@ impl Engine {
     /// Records what happens from now on, in `detail`; none stops it. Returns what was recorded before.
     pub fn record(&mut self, detail: Option<TraceDetail>) -> Option<EventLog> {
         let log = self.recorded();
-        let ops = self.step.plan().ops.len();
-        self.recorder = detail.map(|detail| Box::new(EventRecorder::new(detail, ops)));
+        self.look(detail, TraceLooks::default());
         log
+    }
+
+    /// Records what happens from now on, and of what lies between operators only `looks`.
+    pub fn look(&mut self, detail: Option<TraceDetail>, looks: TraceLooks) {
+        let plan = self.step.plan();
+        self.recorder = detail.map(|detail| Box::new(EventRecorder::new(detail, looks, plan)));
     }
 
     /// A copy of what was recorded so far.

@@ -10,6 +10,7 @@ use crate::{
     kv::{cache_part::CachePart, content::Namer},
     memory::PlacedPart,
     part_fetch::FetchGoal,
+    trace::StepListener,
 };
 use lamina_disk::{Arrival, Entry, Unwritten};
 use lamina_plan::{Batch, Step, backend};
@@ -20,12 +21,12 @@ const READ_WAIT: Duration = Duration::from_millis(5);
 
 impl Engine {
     /// Imports what has come, asks for what is wanted, and exports a little.
-    pub(super) fn exchange_with_stores(&mut self) {
+    pub(super) fn exchange_with_stores<L: StepListener>(&mut self, told: &mut L) {
         if self.disk.is_none() && self.swap.is_none() {
             return;
         }
         if let Err(e) = self.import_arrivals() {
-            self.fail_running(&e);
+            self.fail_running(&e, told);
         }
         self.save_beside_step();
         self.price_swap();

@@ -20,7 +20,7 @@ use crate::{
         mailbox::mailbox,
         message::{Errand, Fault, Message, Waker},
     },
-    trace::{EventLog, TraceDetail},
+    trace::{EventLog, TraceDetail, TraceLooks},
 };
 use lamina_disk::Unwritten;
 use lamina_plan::{Plan, Select};
@@ -136,6 +136,11 @@ impl Service {
     /// step that runs.
     pub fn record(&self, detail: Option<TraceDetail>) -> Option<EventLog> {
         self.between_steps(move |engine| engine.record(detail)).ok()?
+    }
+
+    /// Records everything from now on, and of what lies between operators only `looks`. What was recorded before is lost.
+    pub fn look(&self, looks: TraceLooks) {
+        let _ = self.between_steps(move |engine| engine.look(Some(TraceDetail::Inside), looks));
     }
 
     /// A copy of what was recorded so far; none where nothing is.

@@ -13,12 +13,18 @@ pub enum TraceDetail {
     Ops,
     /// Each chosen token too, with its candidates behind every sampler.
     Tokens,
+    /// What lies between operators too, see [`TraceLooks`]. Steps take a multiple of their time.
+    Inside,
 }
 
 impl TraceDetail {
     /// All of them with their names.
-    pub const ALL: [(&'static str, TraceDetail); 3] =
-        [("steps", TraceDetail::Steps), ("ops", TraceDetail::Ops), ("tokens", TraceDetail::Tokens)];
+    pub const ALL: [(&'static str, TraceDetail); 4] = [
+        ("steps", TraceDetail::Steps),
+        ("ops", TraceDetail::Ops),
+        ("tokens", TraceDetail::Tokens),
+        ("inside", TraceDetail::Inside),
+    ];
 
     /// The name that users write.
     pub fn name(self) -> &'static str {
@@ -31,7 +37,7 @@ impl FromStr for TraceDetail {
 
     fn from_str(text: &str) -> Result<TraceDetail, String> {
         let found = TraceDetail::ALL.iter().find(|(name, _)| *name == text);
-        found.map(|(_, detail)| *detail).ok_or_else(|| format!("`{text}` is none of steps ops tokens"))
+        found.map(|(_, detail)| *detail).ok_or_else(|| format!("`{text}` is none of steps ops tokens inside"))
     }
 }
 

@@ -1,6 +1,9 @@
 //! A copy of what was recorded, for readers.
 
-use super::event::{ChoiceEvent, OpEvent, PageEvent, SequenceEvent, ShareEvent, StepEvent, TraceDetail};
+use super::{
+    event::{ChoiceEvent, OpEvent, PageEvent, SequenceEvent, ShareEvent, StepEvent, TraceDetail},
+    inside_event::{AttentionEvent, ExpertEvent, LensEvent},
+};
 use lamina_plan::{Plan, Profile};
 use std::time::{Duration, Instant};
 
@@ -29,6 +32,12 @@ pub struct EventLog {
     pub pages: Vec<PageEvent>,
     /// Chosen tokens.
     pub choices: Vec<ChoiceEvent>,
+    /// What the model would have said behind each layer.
+    pub lens: Vec<LensEvent>,
+    /// Experts that rows went to.
+    pub experts: Vec<ExpertEvent>,
+    /// What heads attended to.
+    pub attention: Vec<AttentionEvent>,
     /// Events that made room for newer ones.
     pub dropped: u64,
 }

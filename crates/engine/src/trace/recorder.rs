@@ -5,6 +5,8 @@ use super::{
         ChoiceEvent, OpEvent, PageEvent, PageMoment, PhaseSeconds, SequenceEvent, SequenceMoment, ShareEvent,
         StepEvent, TraceDetail,
     },
+    inside::InsideNotes,
+    inside_event::TraceLooks,
     log::EventLog,
     ring::EventRing,
 };
@@ -14,7 +16,7 @@ use crate::{
     schedule::{Schedule, Share, StepPlan},
     sequence::{Sequence, purpose::Purpose},
 };
-use lamina_plan::{NO_PAGE, PAGE_LEN, Plan, Watch};
+use lamina_plan::{NO_PAGE, PAGE_LEN, Plan, Watch, WatchInside};
 use std::time::{Duration, Instant};
 
 /// Steps, rows of sequences, and moments of sequences that are kept: together about 2 MB.
@@ -46,6 +48,8 @@ pub(crate) struct EventRecorder {
     ops: EventRing<OpEvent>,
     op_sums: Vec<(Duration, usize)>,
     choices: EventRing<ChoiceEvent>,
+    /// What lies between operators, where that was asked for.
+    inside: Option<InsideNotes>,
     /// The step that runs, and the end of its last phase.
     step: StepEvent,
     last: Instant,
@@ -53,7 +57,7 @@ pub(crate) struct EventRecorder {
 
 impl EventRecorder {
     /// With all of its memory.
-    pub fn new(detail: TraceDetail, ops: usize) -> EventRecorder {
+    pub fn new(detail: TraceDetail, looks: TraceLooks, plan: &Plan) -> EventRecorder {
         let from = |least: TraceDetail, most: usize| if detail >= least { most } else { 0 };
         let now = Instant::now();
         EventRecorder {
@@ -64,8 +68,9 @@ impl EventRecorder {
             sequences: EventRing::new(STEPS),
             pages: EventRing::new(2 * STEPS),
             ops: EventRing::new(from(TraceDetail::Ops, OPS)),
-            op_sums: vec![(Duration::ZERO, 0); ops],
+            op_sums: vec![(Duration::ZERO, 0); plan.ops.len()],
             choices: EventRing::new(from(TraceDetail::Tokens, CHOICES)),
+            inside: (detail >= TraceDetail::Inside).then(|| InsideNotes::new(looks, plan)),
             step: StepEvent::default(),
             last: now,
         }
@@ -83,7 +88,14 @@ impl EventRecorder {
 
     /// A copy of all that was recorded.
     pub fn log(&self, plan: &Plan) -> EventLog {
-        let dropped = [self.steps.dropped, self.shares.dropped, self.sequences.dropped, self.pages.dropped];
+        let inside = self.inside.as_ref();
+        let dropped = [
+            self.steps.dropped,
+            self.shares.dropped,
+            self.sequences.dropped,
+            self.pages.dropped,
+            inside.map_or(0, |notes| notes.dropped),
+        ];
         EventLog {
             began: self.began,
             until: self.at(Instant::now()),
@@ -96,6 +108,9 @@ impl EventRecorder {
             sequences: self.sequences.list(),
             pages: self.pages.list(),
             choices: self.choices.list(),
+            lens: inside.map_or_else(Vec::new, |notes| notes.lens.clone()),
+            experts: inside.map_or_else(Vec::new, |notes| notes.experts.clone()),
+            attention: inside.map_or_else(Vec::new, |notes| notes.attention.clone()),
             dropped: dropped.iter().sum::<u64>() + self.ops.dropped + self.choices.dropped,
         }
     }
@@ -119,6 +134,9 @@ impl EventRecorder {
             copies: plan.copies.len() as u32,
             ..StepEvent::default()
         };
+        if let Some(notes) = &mut self.inside {
+            notes.planned(self.step.step, plan);
+        }
         self.last = begin;
         self.phase(StepPhase::Schedule);
         let at = self.step.begin;
@@ -207,6 +225,9 @@ impl EventRecorder {
 
     /// A sequence has ended.
     pub fn ended(&mut self, s: &Sequence, end: &Result<FinishReason>) {
+        if let Some(notes) = &mut self.inside {
+            notes.ended(s.id);
+        }
         let t = s.timings();
         let seconds = |seconds: f64| (seconds * 1e9) as u64;
         let what = SequenceMoment::End {
@@ -233,6 +254,10 @@ impl Watch for EventRecorder {
         if let Some((sum, calls)) = self.op_sums.get_mut(index) {
             (*sum, *calls) = (*sum + time, *calls + 1);
         }
+    }
+
+    fn inside(&mut self) -> Option<&mut dyn WatchInside> {
+        self.inside.as_mut().map(|notes| notes as &mut dyn WatchInside)
     }
 }
 

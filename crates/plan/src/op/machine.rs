@@ -214,6 +214,32 @@ pub trait Queue: Send + Sync {
         Err(BackendError::Unsupported { backend: "the machine", what: "experts in parts".into() })
     }
 
+    /// Experts of each row with their weights, as the operator `o` has just chosen them: `routing.top_k` places for each row, of
+    /// which those that add nothing have number [`u32::MAX`]. False where the machine cannot tell.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn chosen_experts(&self, b: &Batch, o: &Experts, out: &mut Vec<(u32, f32)>) -> Result<bool> {
+        if o.select_bias.is_some() {
+            return Ok(false);
+        }
+        let mut logits = vec![];
+        self.read(o.logits, 0..b.rows(), &mut logits)?;
+        out.clear();
+        for row in logits.chunks_exact(o.routing.experts) {
+            let end = out.len() + o.routing.top_k;
+            out.extend(o.routing.choose(row, None).into_iter().map(|(e, weight)| (e as u32, weight)));
+            out.resize(end, (u32::MAX, 0.0));
+        }
+        Ok(true)
+    }
+
+    /// True where an operator of the plan may run again in the same step, or a plain one by itself: false where weights come
+    /// and go by the order of the plan.
+    fn repeats(&self) -> bool {
+        true
+    }
+
     /// What was streamed since the machine was built.
     fn streamed(&self) -> StreamCounts {
         StreamCounts::default()

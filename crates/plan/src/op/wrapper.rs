@@ -53,6 +53,8 @@ wrapper! {
         fn export_page(group: usize, page: u32) -> Result<Vec<u8>>;
         fn export_state(state: u32) -> Result<Vec<u8>>;
         fn streamed() -> StreamCounts;
+        fn chosen_experts(b: &Batch, o: &Experts, out: &mut Vec<(u32, f32)>) -> Result<bool>;
+        fn repeats() -> bool;
         fn spread(tasks: usize, task: &(dyn Fn(usize) + Sync)) -> ();
     }
     exclusive {

@@ -88,6 +88,15 @@ impl Canvas {
         );
     }
 
+    /// A PNG that says what it is; its pixels stay squares.
+    pub fn image(&mut self, b: Box2, png: &[u8], tip: &str) {
+        let (x, y, w, h, address, tip) = (b.x, b.y, b.w, b.h, super::picture::address(png), escape(tip));
+        let _ = write!(
+            self.body,
+            r#"<g><image x="{x:.2}" y="{y:.2}" width="{w:.2}" height="{h:.2}" preserveAspectRatio="none" style="image-rendering:pixelated" href="{address}"/><title>{tip}</title></g>"#
+        );
+    }
+
     /// The drawing as text.
     pub fn finish(self) -> String {
         let (label, body, height) = (escape(&self.label), self.body, self.height);

@@ -64,6 +64,7 @@ pub(super) fn choice(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
             vec!["place", "token", "bits of the model", "bits drawn from", "probability", "rank"],
             all.iter().map(row).collect(),
         ),
+        ..Figure::default()
     })
 }
 

@@ -1,20 +1,27 @@
 //! Figures: functions from a trace to SVG text, each with the sentence that it proves, and its numbers as a table.
 
+mod against;
 mod axis;
 mod canvas;
 mod choice;
+mod experts;
 mod floor;
 mod form;
+mod glances;
 mod lanes;
+mod lens;
 mod letters;
 mod limits;
 mod pages;
+mod picture;
 mod plan;
 mod roofline;
 mod steps;
 mod sums;
 mod turns;
 
+pub use against::against;
+pub(crate) use against::told_of;
 pub(crate) use axis::round_step;
 pub(crate) use canvas::{Anchor, Box2, Canvas, WIDTH};
 pub use canvas::{STYLE, standalone};
@@ -42,8 +49,19 @@ pub struct Figure {
     pub svg: String,
     /// It follows the chosen token: scripts fill a place of this name below the drawing.
     pub follows: Option<&'static str>,
+    /// The same of an older recording, where two are compared.
+    pub before: Option<PastFigure>,
     /// Its numbers: heads and rows.
     pub table: (Vec<&'static str>, Vec<Vec<String>>),
+}
+
+/// What a figure showed in an older recording.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PastFigure {
+    /// What it showed.
+    pub finding: String,
+    /// The drawing.
+    pub svg: String,
 }
 
 type Draw = fn(&Trace, &TextStrip) -> Option<Figure>;
@@ -59,10 +77,13 @@ const STATIONS: &[Draw] = &[
     lanes::lanes,
     pages::pages,
     turns::turns,
+    steps::streamed,
+    experts::experts,
+    lens::lens,
+    glances::heads,
     choice::choice,
     form::form,
     steps::drafts,
-    steps::streamed,
     sums::sums,
 ];
 
@@ -77,7 +98,14 @@ pub fn figures(trace: &Trace) -> Vec<Figure> {
 /// # Errors
 /// When there is none of this name, or the trace has no data for it.
 pub fn figure(trace: &Trace, name: &str) -> Result<Figure, SeeError> {
-    let all = figures(trace);
+    named(figures(trace), name)
+}
+
+/// One of some figures by its name.
+///
+/// # Errors
+/// When there is none of this name.
+pub fn named(all: Vec<Figure>, name: &str) -> Result<Figure, SeeError> {
     let known = all.iter().map(|f| f.id).collect::<Vec<_>>().join(" ");
     let found = all.into_iter().find(|f| f.id == name);
     found.ok_or_else(|| SeeError::NoFigure { name: name.to_owned(), known })

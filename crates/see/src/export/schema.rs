@@ -2,8 +2,8 @@
 
 use crate::{
     columns::{
-        ColumnSpec, OpColumns, PageColumns, SequenceColumns, ShareColumns, StageColumns, StepColumns,
-        TokenColumns,
+        AttentionColumns, ColumnSpec, ExpertColumns, LensColumns, OpColumns, PageColumns, SequenceColumns,
+        ShareColumns, StageColumns, StepColumns, TokenColumns,
     },
     trace::{OpView, RunFacts, SlotView, Trace, TracedModel, TracedRequest, WeightView},
 };
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// Events with their columns.
-const EVENTS: [(&str, &[ColumnSpec]); 7] = [
+const EVENTS: [(&str, &[ColumnSpec]); 10] = [
     (StepColumns::EVENT, StepColumns::SPECS),
     (ShareColumns::EVENT, ShareColumns::SPECS),
     (OpColumns::EVENT, OpColumns::SPECS),
@@ -19,6 +19,9 @@ const EVENTS: [(&str, &[ColumnSpec]); 7] = [
     (PageColumns::EVENT, PageColumns::SPECS),
     (TokenColumns::EVENT, TokenColumns::SPECS),
     (StageColumns::EVENT, StageColumns::SPECS),
+    (LensColumns::EVENT, LensColumns::SPECS),
+    (ExpertColumns::EVENT, ExpertColumns::SPECS),
+    (AttentionColumns::EVENT, AttentionColumns::SPECS),
 ];
 
 /// The JSON schema of a recording. Fields that it does not name are of later versions, and are skipped.

@@ -4,15 +4,16 @@
 //! lets all figures follow one token.
 
 use crate::{
-    chart::{Figure, STYLE, figures},
+    chart::{Figure, PastFigure, STYLE, against, figures, told_of},
     format::{escape, number, time, visible},
     read::TextStrip,
     trace::Trace,
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::{collections::BTreeMap, fmt::Write};
+
+mod data;
 
 const PAGE: &str = include_str!("trace.html");
 const PAGE_STYLE: &str = include_str!("style.css");
@@ -22,10 +23,19 @@ const MOST_ROWS: usize = 1000;
 
 /// The page of a trace. Its security policy admits its own script and nothing else: no request leaves it.
 pub fn trace_page(trace: &Trace) -> String {
-    let (strip, figures) = (TextStrip::of(trace), figures(trace));
+    page(trace, &figures(trace), "")
+}
+
+/// The page of a trace in which each figure shows an older one too.
+pub fn against_page(trace: &Trace, old: &Trace) -> String {
+    page(trace, &against(trace, old), &note(&told_of(trace, old)))
+}
+
+fn page(trace: &Trace, figures: &[Figure], compared: &str) -> String {
+    let strip = TextStrip::of(trace);
     let script = BASE64_STANDARD.encode(Sha256::digest(SCRIPT));
     let policy = format!(
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script}'; base-uri 'none'; form-action 'none'"
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{script}'; base-uri 'none'; form-action 'none'"
     );
     let stations: String = figures.iter().enumerate().map(|(i, f)| station(i, f)).collect();
     let parts = [
@@ -35,11 +45,11 @@ pub fn trace_page(trace: &Trace) -> String {
         ("nav", figures.iter().map(nav).collect()),
         ("strip", text(trace, &strip)),
         ("sub", sub(trace)),
-        ("busy", busy(trace)),
+        ("busy", compared.to_owned() + &busy(trace)),
         ("keys", keys(trace, &strip)),
         ("stations", stations),
         ("numbers", escape(&serde_json::to_string_pretty(&crate::read::summary(trace)).unwrap_or_default())),
-        ("data", data(trace, &strip)),
+        ("data", data::data(trace, &strip)),
         ("script", SCRIPT.to_owned()),
     ];
     fill(&parts.into_iter().collect())
@@ -75,16 +85,22 @@ fn station(i: usize, f: &Figure) -> String {
         .follows
         .map_or(String::new(), |name| format!(r#"<div data-follow="{name}" aria-live="polite"></div>"#));
     format!(
-        r#"<section id="{id}" aria-labelledby="h-{id}"><h2 id="h-{id}">{n} · {title}</h2><p class="say">{say}</p><figure tabindex="0" aria-label="{title}, Enter opens it large"><div class="key">{colours}</div>{svg}{follows}<figcaption>{caption} <code>{command}</code></figcaption>{table}</figure></section>"#,
+        r#"<section id="{id}" aria-labelledby="h-{id}"><h2 id="h-{id}">{n} · {title}</h2><p class="say">{say}</p><figure tabindex="0" aria-label="{title}, Enter opens it large"><div class="key">{colours}</div>{svg}{before}{follows}<figcaption>{caption} <code>{command}</code></figcaption>{table}</figure></section>"#,
         id = f.id,
         n = i + 1,
         title = escape(f.title),
         say = emphasis(&f.finding),
         svg = f.svg,
+        before = f.before.as_ref().map_or(String::new(), before),
         caption = escape(f.caption),
         command = escape(f.command),
         table = table(f),
     )
+}
+
+/// What an older recording showed.
+fn before(past: &PastFigure) -> String {
+    format!(r#"<div class="then"><p>Before: {}</p>{}</div>"#, emphasis(&past.finding), past.svg)
 }
 
 /// `*words*` as what matters.
@@ -170,7 +186,11 @@ fn busy(trace: &Trace) -> String {
             number(trace.run.dropped as f64)
         ));
     }
-    notes.iter().map(|n| format!(r#"<p class="note" role="note">{}</p>"#, escape(n))).collect()
+    notes.iter().map(|n| note(n)).collect()
+}
+
+fn note(text: &str) -> String {
+    format!(r#"<p class="note" role="note">{}</p>"#, escape(text))
 }
 
 /// The figures on top.
@@ -196,34 +216,4 @@ fn keys(trace: &Trace, strip: &TextStrip) -> String {
     keys.iter()
         .map(|(value, what)| format!("<div><b>{}</b><span>{}</span></div>", escape(value), escape(what)))
         .collect()
-}
-
-/// What the script follows a token with, as JSON that no markup can end.
-fn data(trace: &Trace, strip: &TextStrip) -> String {
-    let (token, stage) = (&trace.events.token, &trace.events.stage);
-    let mut words: BTreeMap<u32, String> = BTreeMap::new();
-    let mut known = |id: u32| {
-        words.entry(id).or_insert_with(|| visible(trace.word(id), 24));
-    };
-    strip.tokens.iter().for_each(|t| known(t.id));
-    let mut choices = BTreeMap::new();
-    for (place, t) in strip.tokens.iter().enumerate() {
-        let Some(event) = t.event else { continue };
-        let first = stage.token.partition_point(|&i| (i as usize) < event);
-        let end = stage.token.partition_point(|&i| (i as usize) <= event);
-        let stages: Vec<Value> = (first..end)
-            .map(|i| {
-                stage.ids[i].iter().for_each(|id| known(*id));
-                let p: Vec<f64> = stage.p[i].iter().map(|p| (f64::from(*p) * 1e5).round() / 1e5).collect();
-                json!({"n": stage.name[i], "l": stage.left[i], "b": stage.bits[i], "i": stage.ids[i], "p": p})
-            })
-            .collect();
-        choices.insert(place, json!({"r": token.rank[event], "f": token.forced[event], "lp": token.logprob[event], "s": stages}));
-    }
-    let steps: Vec<Value> =
-        strip.steps.iter().map(|s| json!([s.chosen.0, s.chosen.1, time(s.ns as f64), s.rows])).collect();
-    let ids: Vec<u32> = strip.tokens.iter().map(|t| t.id).collect();
-    let data =
-        json!({"ids": ids, "prompt": strip.prompt_len(), "words": words, "choices": choices, "steps": steps});
-    data.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }

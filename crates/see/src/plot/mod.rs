@@ -6,7 +6,7 @@ mod curve;
 mod parts;
 
 use crate::{
-    chart::{STYLE, standalone},
+    chart::{STYLE, WIDTH, standalone},
     format::escape,
 };
 use lamina::ModelInfo;
@@ -52,6 +52,8 @@ pub enum PlotForm {
         /// The place of each value.
         places: Vec<f64>,
     },
+    /// Some drawings, one below the other.
+    Stack(Vec<PlotForm>),
     /// A word for each place of a grid.
     Cells {
         /// Names of rows.
@@ -88,39 +90,12 @@ pub struct RateBar {
 impl Plot {
     /// The drawing alone.
     fn drawn(&self) -> String {
-        let title = format!("{}; {}", self.title, self.conditions);
-        match &self.form {
-            PlotForm::Bars { unit, bars } => bars::drawn(&title, unit, bars),
-            PlotForm::Parts { parts, budget } => parts::drawn(&title, parts, *budget),
-            PlotForm::Curve { name, along, values, places } => {
-                curve::drawn(&title, (name, along), values, places)
-            }
-            PlotForm::Cells { rows, columns, words } => cells::words(&title, rows, columns, words),
-            PlotForm::Heat { rows, columns, values } => cells::heat(&title, rows, columns, values),
-        }
+        self.form.drawn(&format!("{}; {}", self.title, self.conditions))
     }
 
     /// Heads and rows of its numbers.
     pub fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
-        match &self.form {
-            PlotForm::Bars { unit, bars } => bars::table(unit, bars),
-            PlotForm::Parts { parts, .. } => {
-                let row = |(name, bytes): &(String, u64)| vec![name.clone(), bytes.to_string()];
-                (vec!["part".into(), "bytes".into()], parts.iter().map(row).collect())
-            }
-            PlotForm::Curve { name, along, values, places } => {
-                let row = |(place, value): (&f64, &f64)| vec![place.to_string(), value.to_string()];
-                let heads = vec![(*along).to_owned(), (*name).to_owned()];
-                (heads, places.iter().zip(values).map(row).collect())
-            }
-            PlotForm::Cells { rows, columns, words } => cells::table(rows, columns, words),
-            PlotForm::Heat { rows, columns, values } => {
-                let word = |v: &Option<f64>| v.map_or_else(String::new, |v| format!("{v:.4}"));
-                let words: Vec<Vec<String>> =
-                    values.iter().map(|row| row.iter().map(word).collect()).collect();
-                cells::table(rows, columns, &words)
-            }
-        }
+        self.form.table()
     }
 
     /// As a file of its own: SVG.
@@ -146,6 +121,67 @@ impl Plot {
             body = body
         )
     }
+}
+
+impl PlotForm {
+    /// The drawing alone.
+    fn drawn(&self, title: &str) -> String {
+        match self {
+            PlotForm::Bars { unit, bars } => bars::drawn(title, unit, bars),
+            PlotForm::Parts { parts, budget } => parts::drawn(title, parts, *budget),
+            PlotForm::Curve { name, along, values, places } => {
+                curve::drawn(title, (name, along), values, places)
+            }
+            PlotForm::Stack(forms) => {
+                stacked(title, &forms.iter().map(|f| f.drawn(title)).collect::<Vec<_>>())
+            }
+            PlotForm::Cells { rows, columns, words } => cells::words(title, rows, columns, words),
+            PlotForm::Heat { rows, columns, values } => cells::heat(title, rows, columns, values),
+        }
+    }
+
+    /// Heads and rows of its numbers.
+    fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
+        match self {
+            PlotForm::Bars { unit, bars } => bars::table(unit, bars),
+            PlotForm::Parts { parts, .. } => {
+                let row = |(name, bytes): &(String, u64)| vec![name.clone(), bytes.to_string()];
+                (vec!["part".into(), "bytes".into()], parts.iter().map(row).collect())
+            }
+            PlotForm::Curve { name, along, values, places } => {
+                let row = |(place, value): (&f64, &f64)| vec![place.to_string(), value.to_string()];
+                let heads = vec![(*along).to_owned(), (*name).to_owned()];
+                (heads, places.iter().zip(values).map(row).collect())
+            }
+            PlotForm::Stack(forms) => {
+                let mut tables = forms.iter().map(PlotForm::table);
+                let (heads, mut rows) = tables.next().unwrap_or_default();
+                tables.for_each(|(heads, more)| rows.extend(std::iter::once(heads).chain(more)));
+                (heads, rows)
+            }
+            PlotForm::Cells { rows, columns, words } => cells::table(rows, columns, words),
+            PlotForm::Heat { rows, columns, values } => {
+                let word = |v: &Option<f64>| v.map_or_else(String::new, |v| format!("{v:.4}"));
+                let words: Vec<Vec<String>> =
+                    values.iter().map(|row| row.iter().map(word).collect()).collect();
+                cells::table(rows, columns, &words)
+            }
+        }
+    }
+}
+
+/// Drawings one below the other.
+fn stacked(title: &str, drawings: &[String]) -> String {
+    let (mut all, mut y) = (String::new(), 0.0);
+    for drawing in drawings {
+        let size = drawing.split('"').nth(1).and_then(|view| view.rsplit(' ').next());
+        let height: f64 = size.and_then(|height| height.parse().ok()).unwrap_or(0.0);
+        let place = format!(r#"<svg y="{y:.0}" width="{WIDTH}" height="{height:.0}" "#);
+        all += &drawing.replacen("<svg ", &place, 1);
+        y += height + 24.0;
+    }
+    let title = escape(title);
+    format!(r#"<svg viewBox="0 0 {WIDTH} {y:.0}" role="img" aria-label="{title}">{all}</svg>"#)
 }
 
 /// Which model was measured, and on what.

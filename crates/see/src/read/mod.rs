@@ -1,11 +1,16 @@
 //! What a trace says: the way of one request through it, times against limits, doubts.
 
 mod doubts;
+mod glances;
+mod lens;
 mod limits;
 mod request;
 mod strip;
 
 pub use doubts::{Doubt, doubts};
+pub use glances::{HeadGlance, HeadHabit, glances};
+pub(crate) use lens::lens_rows;
+pub use lens::{KnownToken, known};
 pub use limits::{OpLimit, op_limits, step_limits};
 pub use request::of_tag;
 pub use strip::{StripStep, StripToken, TextStrip};

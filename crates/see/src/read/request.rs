@@ -36,11 +36,14 @@ pub fn of_tag(mut trace: Trace, tag: u64) -> Option<Trace> {
     e.sequence.retain(&sequence);
     e.token.retain(&token);
     e.stage.retain(&stage);
+    e.lens.retain(&mine(&e.lens.sequence));
+    e.expert.retain(&mine(&e.expert.sequence));
+    e.attention.retain(&mine(&e.attention.sequence));
     e.stage.token.iter_mut().for_each(|t| *t = moved[*t as usize]);
     trace.requests.retain(|request| request.sequence.is_some_and(|s| own.contains(&s)));
     let ids = trace.requests.iter().flat_map(|r| r.prompt.iter().chain(&r.answer));
-    let used: BTreeSet<u32> =
-        ids.chain(&trace.events.token.id).chain(trace.events.stage.ids.iter().flatten()).copied().collect();
+    let used = ids.chain(&trace.events.token.id).chain(trace.events.stage.ids.iter().flatten());
+    let used: BTreeSet<u32> = used.chain(trace.events.lens.ids.iter().flatten()).copied().collect();
     trace.words.retain(|id, _| used.contains(id));
     trace.special.retain(|id| used.contains(id));
     Some(trace)

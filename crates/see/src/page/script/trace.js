@@ -51,6 +51,58 @@ function stages(place) {
   box.replaceChildren(grid);
 }
 
+// A cell of a word with how likely or how large it is.
+function cell(word, number, won) {
+  const e = make('td', undefined, won ? 'won' : '');
+  const name = make('bdi', word), bar = make('u');
+  bar.style.width = `${Math.max(2, 100 * number)}%`;
+  e.title = `${word}, ${percent(number)}`;
+  e.append(name, make('em', percent(number)), bar);
+  return e;
+}
+
+function filled(name, heads, rows, nothing) {
+  const box = document.querySelector(`[data-follow=${name}]`);
+  if (!box) return;
+  if (!rows.length) return box.replaceChildren(make('p', nothing));
+  const scroll = make('div', undefined, 'scroll'), table = make('table', undefined, 'words');
+  if (heads.length) {
+    const head = table.createTHead().insertRow();
+    for (const h of heads) {
+      const th = make('th');
+      th.append(make('bdi', h));
+      head.append(th);
+    }
+  }
+  const body = table.createTBody();
+  for (const [name, ...cells] of rows) {
+    const row = body.insertRow();
+    row.append(make('th', name), ...cells);
+  }
+  scroll.append(table);
+  box.replaceChildren(scroll);
+}
+
+const layerName = l => l ? `after ${l} layers` : 'embedding';
+
+// What stands at a place was said by the row before it.
+function lens(place) {
+  const around = [];
+  for (let p = place - 3; p <= place + 3; p++) if (data.lens[p - 1]) around.push(p);
+  const rows = [];
+  for (let l = around.length ? data.lens[around[0] - 1].length - 1 : -1; l >= 0; l--) {
+    rows.push([layerName(l), ...around.map(p => cell(word(data.lens[p - 1][l][0]), data.lens[p - 1][l][1], data.lens[p - 1][l][0] === data.ids[p]))]);
+  }
+  filled('lens', ['what came', ...around.map(p => word(data.ids[p]))], rows, 'Nothing was looked up here.');
+}
+
+function insides(place) {
+  lens(place);
+  const layers = all => Object.entries(all[place] ?? {});
+  filled('experts', [], layers(data.experts).map(([l, e]) => [`layer ${l}`, ...e.map(([n, w]) => cell(`expert ${n}`, w))]), 'No expert was seen for this token.');
+  filled('heads', [], layers(data.heads).map(([l, e]) => [`layer ${l}`, ...e.map(([p, w]) => cell(p === place ? 'itself' : p === 0 ? `${word(data.ids[0])} (first)` : word(data.ids[p]), w))]), 'No head was seen for this token.');
+}
+
 function tell(place) {
   const step = data.steps.find(s => s[0] <= place && place < s[1]), c = data.choices[place];
   const parts = [`token ${place}`, `“${word(data.ids[place])}”`, `number ${data.ids[place]}`];
@@ -82,6 +134,7 @@ function choose(place, scroll) {
   }
   at = place;
   stages(place);
+  insides(place);
   tell(place);
   if (scroll) now.scrollIntoView({ block: 'nearest' });
 }
