@@ -45,7 +45,8 @@ impl PicturesUsed {
         };
         let times: Vec<Option<Duration>> = self.jobs.iter().enumerate().map(time).collect();
         now.pictures.iter_mut().zip(&times).for_each(|(picture, time)| picture.cached = time.is_none());
-        now.encode_seconds = times.into_iter().flatten().map(|time| time.as_secs_f64()).sum();
+        // A sum of durations: one of no floats is minus zero.
+        now.encode_seconds = times.into_iter().flatten().sum::<Duration>().as_secs_f64();
         now
     }
 
