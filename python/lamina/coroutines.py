@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 
 import numpy as np
 
-from . import _lamina, checks
+from . import _lamina, checks, sounds
 from .async_stream import AsyncStream
 from .batch import Batch
 from .errors import numbered
@@ -151,8 +151,7 @@ class Coroutines:
         def make() -> Stream:
             return self._llm.chat(messages, tools, response_format, True, **options)
 
-        seeing = isinstance(messages, (list, tuple)) and any_in(messages)
-        running = await apart(make) if seeing else make()
+        running = await apart(make) if any_in(messages) or sounds.any_in(messages) else make()
         if stream:
             return AsyncStream(running)
         with running:

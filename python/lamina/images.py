@@ -83,12 +83,12 @@ def of_messages(messages: Sequence[Message], fetch: Fetch = None) -> Tuple[List[
         taken.append(_of_part(at, value, fetch))
         return {"type": "image"}
 
-    return _replaced(messages, part), taken
+    return replaced(messages, part), taken
 
 
 def without(messages: Sequence[Message]) -> List[Message]:
     """The messages with {"type": "image"} for each picture."""
-    return _replaced(messages, lambda _, value: {"type": "image"} if _is_picture(value) else value)
+    return replaced(messages, lambda _, value: {"type": "image"} if _is_picture(value) else value)
 
 
 def any_in(messages: Any) -> bool:
@@ -98,7 +98,8 @@ def any_in(messages: Any) -> bool:
     return any(_is_picture(value) for content in contents if isinstance(content, (list, tuple)) for value in content)
 
 
-def _replaced(messages: Sequence[Message], part: Any) -> List[Message]:
+def replaced(messages: Sequence[Message], part: Any) -> List[Message]:
+    """The messages with what `part` makes of the place and the value of each part."""
     def one(i: int, message: Message) -> Message:
         content = message.get("content") if isinstance(message, dict) else None
         if not isinstance(content, (list, tuple)):
@@ -119,7 +120,7 @@ def _of_part(at: str, part: Dict[str, Any], fetch: Fetch) -> Picture:
         raise InvalidRequestError(f'{at} has no picture: give it as {{"type": "image", "image": ..}}, {_TAKES}')
     value = part[holder]
     if holder == "base64" or holder == "source" and isinstance(value, dict) and value.get("type") == "base64":
-        return at, _base64(at, value["data"] if holder == "source" else value), None
+        return at, from_base64(at, value["data"] if holder == "source" else value), None
     if isinstance(value, dict):
         value = value.get("url")
     return picture(at, value, fetch)
@@ -127,10 +128,7 @@ def _of_part(at: str, part: Dict[str, Any], fetch: Fetch) -> Picture:
 
 def _of_text(name: str, text: str, fetch: Fetch) -> Picture:
     if text.startswith("data:"):
-        head, comma, data = text[len("data:") :].partition(",")
-        if not comma:
-            raise InvalidRequestError(f"{name} is a data: URL without a comma before its data")
-        return name, _base64(name, data) if head.endswith(";base64") else unquote_to_bytes(data), None
+        return name, data_of_url(name, text), None
     scheme = text[:8].lower()
     if scheme.startswith(("http://", "https://")):
         if fetch is None:
@@ -146,14 +144,23 @@ def _of_text(name: str, text: str, fetch: Fetch) -> Picture:
     return name, url2pathname(urlsplit(text).path) if scheme.startswith("file://") else text, None
 
 
-def _base64(name: str, data: Any) -> bytes:
+def data_of_url(name: str, text: str, what: str = "a picture") -> bytes:
+    """What a data: URL holds."""
+    head, comma, data = text[len("data:") :].partition(",")
+    if not comma:
+        raise InvalidRequestError(f"{name} is a data: URL without a comma before its data")
+    return from_base64(name, data, what) if head.endswith(";base64") else unquote_to_bytes(data)
+
+
+def from_base64(name: str, data: Any, what: str = "a picture") -> bytes:
+    """The bytes that base64 writes."""
     try:
         text = data if isinstance(data, (str, bytes)) else ""
         found = base64.b64decode("".join(text.split()) if isinstance(text, str) else text, validate=True)
     except (binascii.Error, ValueError):
         found = b""
     if not found:
-        raise InvalidRequestError(f"{name} holds no base64 of a picture")
+        raise InvalidRequestError(f"{name} holds no base64 of {what}")
     return found
 
 

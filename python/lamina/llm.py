@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union, ov
 
 import numpy as np
 
-from . import _lamina, checks, loading, state
+from . import _lamina, checks, loading, sounds, state
 from .asking import asked
 from .batch import Batch
 from .closing import Closing
@@ -319,11 +319,12 @@ class LLM(Coroutines, Closing):
         if params.echo:
             raise InvalidRequestError("echo is for generate and stream: apply_chat_template shows a chat's prompt")
         said, images = of_messages(messages, self._fetch) if any_in(messages) else (messages, [])
+        said, heard = sounds.of_messages(said) if sounds.any_in(said) else (said, [])
         request = self._model.chat(
             *conversation(said, tools, chat_template, chat_template_kwargs),
             checks.flag("split_special_tokens", split_special_tokens),
             answer_options(tool_choice, parallel_tool_calls, reasoning, chat_format),
-            {**self._request(params), "images": images},
+            {**self._request(params), "images": images, "sounds": heard},
         )
         running = Stream(request, asked(self._model, "", params), params.n, chat=True)
         return running if stream else running.whole()
@@ -347,6 +348,7 @@ class LLM(Coroutines, Closing):
         """
         ending = checks.flag("add_generation_prompt", add_generation_prompt)
         said = without(messages) if any_in(messages) else messages
+        said = sounds.without(said) if sounds.any_in(said) else said
         return self._model.apply_chat_template(*conversation(said, tools, chat_template, variables), ending)
 
     def tokenize(self, text: str, special: bool = False) -> List[int]:

@@ -23,6 +23,7 @@ mod pictures;
 mod plan;
 mod session;
 mod shift;
+mod sounds;
 mod sparse;
 mod speculation;
 mod stream;

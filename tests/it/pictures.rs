@@ -17,7 +17,7 @@ use std::{
 };
 
 /// Gaps between the two best logits below this are ties, as the fixtures' README says.
-const TIE: f32 = 0.02;
+pub const TIE: f32 = 0.02;
 
 pub struct Case {
     pub name: String,
@@ -55,11 +55,17 @@ pub fn cases(name: &str) -> Vec<Case> {
 }
 
 /// `|a - b| / |b|`.
-fn error(a: &[f32], b: &[f32]) -> f64 {
+pub fn error(a: &[f32], b: &[f32]) -> f64 {
     let sum = |f: &dyn Fn(f64, f64) -> f64| -> f64 {
         a.iter().zip(b).map(|(&a, &b)| f(f64::from(a), f64::from(b))).sum()
     };
     (sum(&|a, b| (a - b) * (a - b)) / sum(&|_, b| b * b)).sqrt()
+}
+
+/// A tensor of a folder's golden file.
+pub fn stored(name: &str, case: &str, part: &str) -> Vec<f32> {
+    let golden = Safetensors::open(folder(name).unwrap().join("golden.safetensors")).unwrap();
+    to_f32(&golden.tensors[&format!("{case}/{part}")]).unwrap()
 }
 
 pub fn load(path: &Path, change: impl FnOnce(LoadOptions) -> LoadOptions) -> Model {

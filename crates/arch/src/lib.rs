@@ -22,6 +22,7 @@ mod pairing;
 mod rope;
 mod routing;
 mod senses;
+pub mod sound;
 pub mod spec;
 mod tensor;
 mod validate;

@@ -30,8 +30,8 @@ pub use defaults::DefaultTemplate;
 pub use error::ChatError;
 pub use formats::ChatFormat;
 pub use media::{
-    ExpandedPicture, MediaMarks, MediaPrompt, PicturePart, expand_prompt, has_pictures, place_rows,
-    take_pictures,
+    ExpandedPicture, MediaMarks, MediaPrompt, PicturePart, expand_prompt, has_pictures, has_sounds,
+    place_rows, take_pictures, take_sounds,
 };
 pub use parse::{ChatMessage, Delta, Parser, ParserOptions, ToolCall};
 pub use reasoning::{ReasoningMarks, reasoning_variables};

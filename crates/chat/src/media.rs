@@ -1,4 +1,4 @@
-//! Pictures in messages: parts in order, markers in the rendered text, and their places among the tokens.
+//! Pictures and sounds in messages: parts in order, markers in the rendered text, and their places among the tokens.
 //!
 //! A template writes the family's marker where a picture stands. What a user wrote that looks like a marker is broken before
 //! the template sees it ([`crate::own_text`]), so only the template's own count; they are replaced *as text* by what the
@@ -17,21 +17,26 @@ use crate::template::ChatTemplate;
 /// Types of parts that are pictures.
 const PICTURES: &[&str] = &["image", "image_url", "input_image"];
 
-/// What a family writes for a picture.
+/// Types of parts that are sounds.
+const SOUNDS: &[&str] = &["audio", "audio_url", "input_audio"];
+
+/// What a family writes for a picture or a sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaMarks<'a> {
+    /// Type of its parts, as templates know it: `image` or `audio`.
+    pub part: &'a str,
     /// What a template writes where a picture stands.
     pub marker: &'a str,
     /// The token whose places the rows take.
     pub soft: &'a str,
 }
 
-/// A picture among the parts of messages, as it came.
+/// A picture or a sound among the parts of messages, as it came.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PicturePart {
     /// Where it stands, such as `messages[2].content[1]`.
     pub at: String,
-    /// The part: `type` and what holds the picture.
+    /// The part: `type` and what holds it.
     pub part: Map<String, Value>,
 }
 
@@ -55,24 +60,43 @@ pub struct MediaPrompt {
 
 /// Whether a part of a message is a picture.
 pub fn has_pictures(messages: &[Value]) -> bool {
-    let parts = messages.iter().filter_map(|message| message.get("content").and_then(Value::as_array));
-    parts.flatten().any(is_picture)
+    has(messages, PICTURES)
 }
 
-fn is_picture(part: &Value) -> bool {
-    part.get("type").and_then(Value::as_str).is_some_and(|kind| PICTURES.contains(&kind))
+/// Whether a part of a message is a sound.
+pub fn has_sounds(messages: &[Value]) -> bool {
+    has(messages, SOUNDS)
+}
+
+fn has(messages: &[Value], kinds: &[&str]) -> bool {
+    let parts = messages.iter().filter_map(|message| message.get("content").and_then(Value::as_array));
+    parts.flatten().any(|part| is_one(part, kinds))
+}
+
+fn is_one(part: &Value, kinds: &[&str]) -> bool {
+    part.get("type").and_then(Value::as_str).is_some_and(|kind| kinds.contains(&kind))
 }
 
 /// The messages with `{"type": "image"}` for each picture, as templates know them, and the pictures in order.
 pub fn take_pictures(messages: &[Value]) -> (Vec<Value>, Vec<PicturePart>) {
+    take(messages, PICTURES)
+}
+
+/// The messages with `{"type": "audio"}` for each sound, as templates know them, and the sounds in order.
+pub fn take_sounds(messages: &[Value]) -> (Vec<Value>, Vec<PicturePart>) {
+    take(messages, SOUNDS)
+}
+
+/// The messages with parts of the first kind for all of `kinds`, and these.
+fn take(messages: &[Value], kinds: &[&str]) -> (Vec<Value>, Vec<PicturePart>) {
     let mut taken = vec![];
     let mut messages = messages.to_vec();
     for (i, message) in messages.iter_mut().enumerate() {
         let Some(parts) = message.get_mut("content").and_then(Value::as_array_mut) else { continue };
         for (j, value) in parts.iter_mut().enumerate() {
-            if let Some(part) = value.as_object().filter(|_| is_picture(value)).cloned() {
+            if let Some(part) = value.as_object().filter(|_| is_one(value, kinds)).cloned() {
                 taken.push(PicturePart { at: format!("messages[{i}].content[{j}]"), part });
-                *value = json!({"type": "image"});
+                *value = json!({"type": kinds[0]});
             }
         }
     }
@@ -155,7 +179,7 @@ impl ChatTemplate {
         let marked = Marked::around(conversation, self.source(), tokenizer, &[marks.marker, marks.soft])?;
         let conversation =
             marked.as_ref().map_or_else(|| conversation.clone(), |m| m.conversation(conversation));
-        let text = expand(&self.render_media(&conversation, marks.marker)?, marks.marker, pictures)?;
+        let text = expand(&self.render_media(&conversation, marks)?, marks.marker, pictures)?;
         let ids = match marked {
             None => tokenizer.encode_chat(&text, None)?,
             Some(marked) => marked.encode(&text, tokenizer)?.rest()?,
@@ -163,39 +187,43 @@ impl ChatTemplate {
         place_rows(ids, tokenizer, marks.soft, &pictures.iter().map(|p| p.rows).collect::<Vec<_>>())
     }
 
-    /// The text of a conversation whose messages came from [`take_pictures`], with a marker where each picture stands.
+    /// The text of a conversation whose messages came from [`take_pictures`] or [`take_sounds`], with a marker where each stands.
     ///
     /// # Errors
     /// As for [`ChatTemplate::render`].
-    pub fn render_media(&self, conversation: &Conversation<'_>, marker: &str) -> Result<String, ChatError> {
-        if self.knows_pictures(marker) {
+    pub fn render_media(
+        &self,
+        conversation: &Conversation<'_>,
+        marks: MediaMarks<'_>,
+    ) -> Result<String, ChatError> {
+        if self.knows(marks) {
             return self.render(conversation);
         }
-        let flat: Vec<Value> = conversation.messages.iter().map(|m| flattened(m, marker)).collect();
+        let flat: Vec<Value> = conversation.messages.iter().map(|m| flattened(m, marks)).collect();
         self.render(&Conversation { messages: &flat, ..conversation.clone() })
     }
 
-    /// Whether the template writes the marker for a part `{"type": "image"}`, and texts of parts as texts.
-    fn knows_pictures(&self, marker: &str) -> bool {
+    /// Whether the template writes the marker for such a part, and texts of parts as texts.
+    fn knows(&self, marks: MediaMarks<'_>) -> bool {
         const TEXT: &str = "a text of a part";
-        let parts = json!([{"type": "image"}, {"type": "text", "text": TEXT}]);
+        let parts = json!([{"type": marks.part}, {"type": "text", "text": TEXT}]);
         let messages = [json!({"role": "user", "content": parts})];
         let probe =
             Conversation { messages: &messages, add_generation_prompt: true, ..Conversation::default() };
         let quoted = |text: &str| ["'type'", "\"type\""].iter().any(|name| text.contains(name));
         self.render(&probe).is_ok_and(|text| {
-            text.matches(marker).count() == 1 && text.matches(TEXT).count() == 1 && !quoted(&text)
+            text.matches(marks.marker).count() == 1 && text.matches(TEXT).count() == 1 && !quoted(&text)
         })
     }
 }
 
-/// A message whose content is one text, with the marker where pictures stand, for templates that know nothing else.
-fn flattened(message: &Value, marker: &str) -> Value {
+/// A message whose content is one text, with the marker where pictures or sounds stand, for templates that know nothing else.
+fn flattened(message: &Value, MediaMarks { part: known, marker, .. }: MediaMarks<'_>) -> Value {
     let Some(parts) = message.get("content").and_then(Value::as_array) else { return message.clone() };
     let mut text = String::new();
     for part in parts {
         let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
-        if kind == "image" {
+        if kind == known {
             text.push_str(marker);
         } else if let Some(own) = part.get("text").and_then(Value::as_str).or(part.as_str()) {
             // As the models were trained: a line of its own for a picture before a text.

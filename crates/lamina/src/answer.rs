@@ -3,6 +3,7 @@
 use crate::{chat_options::ReasoningMode, generate::Piece};
 use lamina_chat::{ChatFormat, Delta, Parser, ParserOptions, ReasoningMarks, ToolChoice};
 use lamina_image::Picture;
+use lamina_sound::Sound;
 use lamina_tokenize::{Markers, Tokenizer};
 use serde_json::Value;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ pub struct PreparedChat {
     pub tokens: Vec<u32>,
     /// Its pictures, for [`GenerateOptions::images`](crate::GenerateOptions::images).
     pub images: Vec<Arc<Picture>>,
+    /// Its sounds, for [`GenerateOptions::sounds`](crate::GenerateOptions::sounds).
+    pub sounds: Vec<Arc<Sound>>,
     /// How its answers are written.
     pub answer: ChatAnswer,
 }

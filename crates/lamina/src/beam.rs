@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 impl Model {
     /// The `n` likeliest answers to a prompt, best first; fewer where there are no more. Semantics are those of
     /// transformers' `generate(num_beams=..)`. Of `options` it follows `max_tokens`, `stop`, `stop_tokens`, `n`,
-    /// `ignore_eos`, `grammar`, `reasoning`, `images` and `terms`. `keep` is asked while it waits, and gives up by returning false.
+    /// `ignore_eos`, `grammar`, `reasoning`, `images`, `sounds` and `terms`. `keep` is asked while it waits, and gives up by returning false.
     ///
     /// # Errors
     /// When `n` is above the width, the beams do not fit, an option is wrong, the model fails, or `keep` gives up.
@@ -30,8 +30,8 @@ impl Model {
             *taken.lock().unwrap_or_else(PoisonError::into_inner) = Some(beams.to_vec());
         };
         let task = self.search(options, beams, Box::new(sink))?;
-        let tokens = self.seeing_tokens(prompt, &options.images)?;
-        let (rows, _) = self.picture_rows(&tokens, &options.images)?;
+        let tokens = self.media_tokens(prompt, options)?;
+        let (rows, _) = self.media_rows(&tokens, options)?;
         finished(&self.send(tokens, rows, task, options)?, keep)?;
         let found = found.lock().unwrap_or_else(PoisonError::into_inner).take();
         let late = || Error::Runtime("the time of the search was over before it had ended".into());

@@ -5,6 +5,7 @@ use crate::{
     answer::{ChatAnswer, PreparedChat},
 };
 use lamina_image::Picture;
+use lamina_sound::Sound;
 use lamina_tokenize::LongText;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 pub struct BegunChat {
     pub(crate) prompt: ChatPrompt,
     pub(crate) images: Vec<Arc<Picture>>,
+    pub(crate) sounds: Vec<Arc<Sound>>,
     pub(crate) answer: ChatAnswer,
 }
 
@@ -50,7 +52,8 @@ impl BegunChat {
         let Some(tokens) = self.prompt.advance(bytes)? else { return Ok(None) };
         let mut answer = self.answer.clone();
         answer.begins_after(&tokens);
-        Ok(Some(PreparedChat { tokens, images: std::mem::take(&mut self.images), answer }))
+        let (images, sounds) = (std::mem::take(&mut self.images), std::mem::take(&mut self.sounds));
+        Ok(Some(PreparedChat { tokens, images, sounds, answer }))
     }
 
     /// The conversation, whose answer can begin.

@@ -11,8 +11,8 @@ use crate::{
     tools::{ChatGrammar, grammar_key, reasoning_boundary},
 };
 use lamina_chat::{
-    ChatError, ChatFormat, ChatTemplate, Conversation, ReasoningMarks, ToolChoice, has_pictures,
-    reasoning_variables, take_pictures,
+    ChatError, ChatFormat, ChatTemplate, Conversation, ReasoningMarks, ToolChoice, has_pictures, has_sounds,
+    reasoning_variables, take_pictures, take_sounds,
 };
 use serde_json::Value;
 
@@ -22,9 +22,16 @@ impl Model {
     /// # Errors
     /// When the model has no tokenizer, or its template refuses the messages.
     pub fn apply_chat_template(&self, messages: &[Value], options: &ChatOptions) -> Result<String> {
-        if let Some(vision) = self.vision().filter(|_| has_pictures(messages)) {
-            return self.conversation(&take_pictures(messages).0, options, |template, conversation| {
-                template.render_media(conversation, vision.prompt.marker).map_err(refused)
+        let seen = self.vision().filter(|_| has_pictures(messages));
+        let heard = self.hearing().filter(|_| has_sounds(messages));
+        let marked = match (seen, heard) {
+            (Some(_), _) => Some((take_pictures(messages).0, self.marks()?)),
+            (None, Some(_)) => Some((take_sounds(messages).0, self.sound_marks()?)),
+            (None, None) => None,
+        };
+        if let Some((messages, marks)) = marked {
+            return self.conversation(&messages, options, |template, conversation| {
+                template.render_media(conversation, marks).map_err(refused)
             });
         }
         self.conversation(messages, options, |template, conversation| {
@@ -44,6 +51,9 @@ impl Model {
     fn chat_prompt(&self, messages: &[Value], options: &ChatOptions) -> Result<ChatPrompt> {
         if !options.images.is_empty() || has_pictures(messages) {
             return Ok(ChatPrompt::Tokens(self.seeing_chat_tokens(messages, options)?));
+        }
+        if !options.sounds.is_empty() || has_sounds(messages) {
+            return Ok(ChatPrompt::Tokens(self.hearing_chat_tokens(messages, options)?));
         }
         let tokenizer = self.need_tokenizer()?;
         self.conversation(messages, options, |template, conversation| {
@@ -115,7 +125,7 @@ impl Model {
             earlier_calls: messages.iter().map(calls).sum(),
             ..ChatAnswer::new(format, self.need_tokenizer()?.clone())
         };
-        Ok(BegunChat { prompt, images: options.images.clone(), answer })
+        Ok(BegunChat { prompt, images: options.images.clone(), sounds: options.sounds.clone(), answer })
     }
 
     /// Streams the answers to a conversation, each within the form that was asked for. What cannot be enforced is added
@@ -124,7 +134,8 @@ impl Model {
     /// # Errors
     /// As for [`Model::stream`]; also when a call is required and cannot be made, or a form cannot be enforced.
     pub fn stream_chat(&self, chat: &mut PreparedChat, options: &GenerateOptions) -> Result<TokenStream> {
-        let mut options = GenerateOptions { images: chat.images.clone(), ..options.clone() };
+        let (images, sounds) = (chat.images.clone(), chat.sounds.clone());
+        let mut options = GenerateOptions { images, sounds, ..options.clone() };
         self.constrain_chat(&mut chat.answer, &mut options)?;
         self.stream(&Prompt::Tokens(chat.tokens.clone()), &options)
     }

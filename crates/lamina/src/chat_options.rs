@@ -2,6 +2,7 @@
 
 use lamina_chat::ToolChoice;
 use lamina_image::Picture;
+use lamina_sound::Sound;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ pub struct ChatOptions {
     pub format: Option<String>,
     /// Pictures of the messages, in the order of the parts that [`take_pictures`](lamina_chat::take_pictures) finds.
     pub images: Vec<Arc<Picture>>,
+    /// Sounds of the messages, in the order of the parts that [`take_sounds`](lamina_chat::take_sounds) finds.
+    pub sounds: Vec<Arc<Sound>>,
 }
 
 /// Whether a model is to reason before it answers.

@@ -7,6 +7,7 @@ use lamina_engine::{
 };
 use lamina_grammar::Grammar;
 use lamina_image::Picture;
+use lamina_sound::Sound;
 use std::sync::Arc;
 
 /// What to continue.
@@ -64,6 +65,8 @@ pub struct GenerateOptions {
     /// Pictures of the prompt, in the order of their markers. A text has the model's markers where they stand, and its special
     /// tokens are read; tokens have as many soft tokens as the pictures have rows.
     pub images: Vec<Arc<Picture>>,
+    /// Sounds of the prompt, in the same way.
+    pub sounds: Vec<Arc<Sound>>,
     /// Priority, deadline, and what else a server sets.
     pub terms: Terms,
 }
@@ -90,6 +93,7 @@ impl Default for GenerateOptions {
             reasoning: None,
             resume: None,
             images: vec![],
+            sounds: vec![],
             terms: Terms::default(),
         }
     }

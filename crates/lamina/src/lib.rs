@@ -39,6 +39,8 @@ mod recent;
 mod score;
 mod session;
 mod shield;
+mod sound_input;
+mod sounds;
 mod threads;
 mod token_stream;
 mod tools;
@@ -55,7 +57,7 @@ pub use lamina_arch::vision::VisionSpec;
 pub use lamina_base::{DType, available_memory, files, human_bytes};
 pub use lamina_chat::{
     ChatFormat, ChatMessage, DefaultTemplate, Delta, Parser, ParserOptions, PicturePart, ReasoningMarks,
-    ToolCall, ToolChoice, has_pictures, take_pictures,
+    ToolCall, ToolChoice, has_pictures, has_sounds, take_pictures, take_sounds,
 };
 pub use lamina_disk::{self as disk, StoreCounts};
 pub use lamina_engine::{
@@ -81,6 +83,7 @@ pub use lamina_load::{
     type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, OpCost, OpRows, Plan, Profile, ReadShare};
+pub use lamina_sound as sound;
 pub use lamina_tokenize::{LongText, Markers, Special, StreamDecoder, Tokenizer};
 pub use model::Model;
 pub use names::{ModelJudge, hub_for, is_name, locate, locate_parts, meant, name_error};
@@ -92,5 +95,6 @@ pub use picture_use::{PictureUse, PicturesUsed};
 pub use score::ContinuationScore;
 pub use session::SavedSession;
 pub use shield::shield;
+pub use sound_input::SoundInput;
 pub use threads::default_threads;
 pub use token_stream::TokenStream;

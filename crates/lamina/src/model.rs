@@ -13,7 +13,10 @@ use lamina_engine::{
     sample::Breakers,
 };
 use lamina_grammar::{GrammarError, Vocabulary};
-use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, lora_scales, vision::PictureEncoder};
+use lamina_load::{
+    LoadOptions, Loaded, ModelInfo, Progress, lora_scales,
+    vision::{PictureEncoder, SoundEncoder},
+};
 use lamina_plan::Plan;
 use lamina_tokenize::{LongText, Special, Tokenizer};
 use std::{
@@ -38,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) info: ModelInfo,
     /// What turns pictures into rows, where the model sees.
     pub(crate) pictures: Option<PictureEncoder>,
+    /// What turns sounds into rows, where the model hears.
+    pub(crate) sounds: Option<SoundEncoder>,
     /// DRY's sequence breakers by their strings: finding their tokens costs a pass over the vocabulary.
     breakers: Recent<Vec<String>, Arc<Breakers>>,
     /// Grammars of conversations by what they were made of: agents send the same tools again and again.
@@ -60,7 +65,8 @@ impl Model {
     /// # Errors
     /// As for [`Model::load`]; also when `progress` gives up.
     pub fn load_with(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Model> {
-        let Loaded { engine, tokenizer, end_tokens, loras, info, pictures } = open(path, options, progress)?;
+        let loaded = open(path, options, progress)?;
+        let Loaded { engine, tokenizer, end_tokens, loras, info, pictures, sounds } = loaded;
         let service = Service::start(engine)
             .map_err(|e| Error::OutOfMemory(format!("no thread for the engine: {e}")))?;
         let (breakers, chat_grammars, vocabulary) = (Recent::default(), Recent::default(), OnceLock::new());
@@ -71,6 +77,7 @@ impl Model {
             loras,
             info,
             pictures,
+            sounds,
             breakers,
             chat_grammars,
             vocabulary,
@@ -189,7 +196,7 @@ impl Model {
     ) -> std::result::Result<(Handle, PicturesUsed), EngineError> {
         let text = |e: Error| EngineError::Text(e.to_string());
         let task = self.task(options).map_err(text)?;
-        let (rows, used) = self.picture_rows(&tokens, &options.images).map_err(|e| match e {
+        let (rows, used) = self.media_rows(&tokens, options).map_err(|e| match e {
             Error::OutOfMemory(why) => EngineError::OutOfMemory(why),
             Error::DeviceLost(why) => EngineError::DeviceLost(why),
             Error::Runtime(why) => EngineError::Runtime(why),
@@ -314,6 +321,7 @@ impl Model {
     pub fn close(&self) {
         self.shared.service.close();
         self.shared.pictures.iter().for_each(PictureEncoder::close);
+        self.shared.sounds.iter().for_each(SoundEncoder::close);
     }
 
     /// Tokens of a prompt, with the beginning token before a text.

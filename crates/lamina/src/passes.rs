@@ -1,6 +1,10 @@
 //! Rows of given texts: logits, hidden rows, embeddings, scores of a reranker.
 
-use crate::{Error, Result, generate::Prompt, model::Model};
+use crate::{
+    Error, Result,
+    generate::{GenerateOptions, Prompt},
+    model::Model,
+};
 use lamina_base::human_bytes;
 use lamina_engine::{
     EngineError, Event, EventLog, Handle, Pass, Pooled, Pooling, RowSink, Task, Terms, TraceLooks, pooled,
@@ -65,7 +69,15 @@ impl Model {
     /// # Errors
     /// As for [`Model::rows`]; also when there are not as many soft tokens as the pictures have rows.
     pub fn logits_seeing(&self, tokens: &[u32], images: &[Arc<Picture>]) -> Result<Vec<f32>> {
-        let (rows, _) = self.picture_rows(tokens, images)?;
+        self.logits_with(tokens, &GenerateOptions { images: images.to_vec(), ..GenerateOptions::default() })
+    }
+
+    /// Logits of every position behind the pictures and sounds of `options`, whose soft tokens are among `tokens`.
+    ///
+    /// # Errors
+    /// As for [`Model::logits_seeing`].
+    pub fn logits_with(&self, tokens: &[u32], options: &GenerateOptions) -> Result<Vec<f32>> {
+        let (rows, _) = self.media_rows(tokens, options)?;
         let shared = Arc::new(Mutex::new(room_for_rows(tokens.len(), self.shared.info.vocab)?));
         let all = shared.clone();
         let sink =

@@ -30,8 +30,9 @@ impl Model {
         }
         let encoder = self.need_pictures()?;
         let layouts = images.iter().map(|picture| self.image_layout(picture)).collect::<Result<Vec<_>>>()?;
-        let places = self.soft_places(tokens, encoder.spec().prompt.soft, &layouts)?;
-        self.check_room(tokens.len(), &layouts)?;
+        let counts: Vec<usize> = layouts.iter().map(PictureLayout::rows).collect();
+        let places = self.soft_places(tokens, encoder.spec().prompt.soft, ("pictures", &counts))?;
+        self.check_room(tokens.len(), &counts)?;
         let mut rest = &places[..];
         let mut out = vec![];
         for (picture, layout) in images.iter().zip(&layouts) {
@@ -54,26 +55,31 @@ impl Model {
     }
 
     /// The places of the soft tokens, as many as there are rows.
-    fn soft_places(&self, tokens: &[u32], soft: &str, layouts: &[PictureLayout]) -> Result<Vec<usize>> {
+    pub(crate) fn soft_places(
+        &self,
+        tokens: &[u32],
+        soft: &str,
+        (called, rows): (&str, &[usize]),
+    ) -> Result<Vec<usize>> {
         let id = self.need_tokenizer()?.token_to_id(soft);
         let places: Vec<usize> = (0..tokens.len()).filter(|&i| Some(tokens[i]) == id).collect();
-        let wanted: usize = layouts.iter().map(PictureLayout::rows).sum();
+        let wanted: usize = rows.iter().sum();
         match places.len() == wanted {
             true => Ok(places),
             false => Err(Error::InvalidRequest(format!(
-                "the prompt has {} tokens {soft:?}, but its pictures have {wanted} rows",
+                "the prompt has {} tokens {soft:?}, but its {called} have {wanted} rows",
                 places.len()
             ))),
         }
     }
 
     /// Refuses a prompt that the context does not hold, before a picture is encoded for it.
-    fn check_room(&self, tokens: usize, layouts: &[PictureLayout]) -> Result<()> {
+    fn check_room(&self, tokens: usize, rows: &[usize]) -> Result<()> {
         let context = self.shared.info.context;
         if tokens < context {
             return Ok(());
         }
-        let each: Vec<String> = layouts.iter().map(|layout| layout.rows().to_string()).collect();
+        let each: Vec<String> = rows.iter().map(usize::to_string).collect();
         Err(Error::InvalidRequest(format!(
             "the prompt has {tokens} tokens, those of its pictures are {}, but the context holds {context}: give fewer or \
              smaller pictures, or load the model with a smaller image_max_tokens",

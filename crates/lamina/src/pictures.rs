@@ -1,6 +1,12 @@
 //! Pictures in prompts: how many tokens they take, and the text that takes the place of their markers.
 
-use crate::{Error, Result, chat::refused, chat_options::ChatOptions, generate::Prompt, model::Model};
+use crate::{
+    Error, Result,
+    chat::refused,
+    chat_options::ChatOptions,
+    generate::{GenerateOptions, Prompt},
+    model::Model,
+};
 use lamina_arch::vision::{PictureLayout, VisionSpec};
 use lamina_chat::{ExpandedPicture, MediaMarks, expand_prompt, take_pictures};
 use lamina_image::{Picture, RequestLimits, RequestReader};
@@ -41,9 +47,9 @@ impl Model {
         self.shared.pictures.as_ref().ok_or_else(missing)
     }
 
-    fn marks(&self) -> Result<MediaMarks<'static>> {
+    pub(crate) fn marks(&self) -> Result<MediaMarks<'static>> {
         let rule = &self.need_pictures()?.spec().prompt;
-        Ok(MediaMarks { marker: rule.marker, soft: rule.soft })
+        Ok(MediaMarks { part: "image", marker: rule.marker, soft: rule.soft })
     }
 
     /// What takes the places of the markers of pictures, in order.
@@ -88,11 +94,12 @@ impl Model {
         self.need_pictures()?.rows(Arc::new(picture.clone()))
     }
 
-    /// Tokens that are never chosen: rows of pictures stand in their places.
+    /// Tokens that are never chosen: rows of pictures and sounds stand in their places.
     pub(crate) fn soft_tokens(&self) -> Arc<[u32]> {
-        let soft = self.vision().map(|spec| spec.prompt.soft);
-        let found = soft.zip(self.tokenizer()).and_then(|(soft, tokenizer)| tokenizer.token_to_id(soft));
-        found.into_iter().collect()
+        let (seen, heard) =
+            (self.vision().map(|spec| spec.prompt.soft), self.hearing().map(|spec| spec.prompt.soft));
+        let soft = seen.into_iter().chain(heard);
+        soft.filter_map(|soft| self.tokenizer()?.token_to_id(soft)).collect()
     }
 
     /// `text` with what pictures become in the place of their markers, in order. Pictures beyond the markers go first.
@@ -101,6 +108,21 @@ impl Model {
     /// As for [`Model::image_layout`]; also when there are more markers than pictures.
     pub fn expand_images(&self, text: &str, images: &[Arc<Picture>]) -> Result<String> {
         expand_prompt(text, self.marks()?, &self.expanded(images)?).map_err(refused)
+    }
+
+    /// Tokens of a prompt with the pictures and sounds of its options.
+    pub(crate) fn media_tokens(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<Vec<u32>> {
+        match prompt {
+            Prompt::Text(text) if !options.sounds.is_empty() => {
+                let heard = self.expand_sounds(text, &options.sounds)?;
+                let seen = match options.images.is_empty() {
+                    true => heard,
+                    false => self.expand_images(&heard, &options.images)?,
+                };
+                self.tokenize(&seen, Special::ADD_AND_PARSE)
+            }
+            prompt => self.seeing_tokens(prompt, &options.images),
+        }
     }
 
     /// Tokens of a prompt with pictures.

@@ -29,12 +29,12 @@ impl Model {
     /// # Errors
     /// When the prompt cannot be tokenized; later errors come through the stream.
     pub fn stream(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<TokenStream> {
-        let tokens = self.seeing_tokens(prompt, &options.images)?;
+        let tokens = self.media_tokens(prompt, options)?;
         if !options.stop.is_empty() {
             self.need_tokenizer()?;
         }
         let task = self.task(options)?;
-        let (rows, pictures) = self.picture_rows(&tokens, &options.images)?;
+        let (rows, pictures) = self.media_rows(&tokens, options)?;
         let handle = self.send(tokens, rows, task, options)?;
         // No answers at all is an error that the stream has to bring.
         Ok(TokenStream { pictures, ..TokenStream::new(handle, options.n.max(1), self.clone()) })

@@ -15,7 +15,7 @@ use crate::{
     panel_load::{StreamedModel, load_streamed},
     pooling::pooling,
     uploads::{Progress, upload},
-    vision::{PictureEncoder, find_encoder, picture_parts},
+    vision::{PictureEncoder, SoundEncoder, find_encoder, picture_parts},
     vocab,
 };
 use lamina_arch::{Family, SENSE_SECTIONS, Weights, is_sense};
@@ -41,6 +41,8 @@ pub struct Loaded {
     pub info: ModelInfo,
     /// What turns pictures into rows, where the model sees.
     pub pictures: Option<PictureEncoder>,
+    /// What turns sounds into rows, where the model hears.
+    pub sounds: Option<SoundEncoder>,
 }
 
 /// Builds the engine of the model in `ck` on `backend`. Whatever can be refused is refused before a weight is read.
@@ -91,9 +93,12 @@ pub(crate) fn open_placed(
         company.bytes += parts.iter().map(|part| part.bytes).sum::<u64>();
     }
     let pictures = found.and_then(|found| PictureEncoder::new(found, ck, options, &*backend));
+    let (sounds, unheard) = SoundEncoder::find(ck, options, &*backend)?;
+    company.bytes += sounds.iter().flat_map(SoundEncoder::parts).map(|part| part.bytes).sum::<u64>();
     let options = raised.as_ref().unwrap_or(options);
     let mut model = build(ck, options, backend, company, progress)?;
-    model.info.notes.extend(told.or_else(|| unused_senses(ck).filter(|_| pictures.is_none())));
+    let blind = pictures.is_none() && sounds.is_none();
+    model.info.notes.extend(told.or(unheard).or_else(|| unused_senses(ck).filter(|_| blind)));
     let mut computing: Vec<_> = model.head.take().map(ReadyHead::drafter).into_iter().collect();
     if let Some(draft) = draft {
         computing.push(draft_model(&model, draft)?);
@@ -111,7 +116,7 @@ pub(crate) fn open_placed(
         engine = engine.swapping(swap, options.kv_swap.choice)?;
     }
     let BackendModel { tokenizer, end_tokens, loras, .. } = model;
-    Ok(Loaded { engine, tokenizer, end_tokens, loras, info, pictures })
+    Ok(Loaded { engine, tokenizer, end_tokens, loras, info, pictures, sounds })
 }
 
 /// The draft model in `ck`, on the same device and threads.

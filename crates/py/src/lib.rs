@@ -18,6 +18,7 @@ mod processor;
 mod prompt;
 mod sampling;
 mod serve;
+mod sound;
 mod stream;
 mod trace;
 mod vector;

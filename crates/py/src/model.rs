@@ -10,6 +10,7 @@ use crate::{
     options::{LoadTexts, Lora, RequestOptions, load_options, request_options},
     picture_url::PyUrlReader,
     prompt::PromptArg,
+    sound,
     stream::Stream,
     vector::Vector,
     wait::{CallWatch, detached, interruptible, located, silent},
@@ -150,11 +151,12 @@ impl Model {
 
     /// Submits a request.
     fn stream(&self, py: Python<'_>, prompt: PromptArg, options: &Bound<'_, PyDict>) -> Result<Stream> {
-        let RequestOptions { mut generate, lora, images, raised } = request_options(options)?;
+        let RequestOptions { mut generate, lora, images, sounds, raised } = request_options(options)?;
         let model = self.with(&lora)?;
         let (stream, notes) = detached(py, || {
             let read = image::read(&model, &images)?;
             generate.images = read.images;
+            generate.sounds = sound::read(&model, &sounds)?;
             Ok((model.stream(&prompt.0, &generate)?, read.notes))
         })?;
         Ok(Stream::new(stream, generate.n, model, raised).told(notes))
@@ -173,7 +175,7 @@ impl Model {
         answer: AnswerArgs,
         options: &Bound<'_, PyDict>,
     ) -> Result<Stream> {
-        let RequestOptions { generate, lora, images, raised } = request_options(options)?;
+        let RequestOptions { generate, lora, images, sounds, raised } = request_options(options)?;
         let model = self.with(&lora)?;
         let (messages, mut chat) = chat_options(messages, template, tools, variables, true)?;
         chat.no_split_special_tokens = !split_special_tokens;
@@ -181,6 +183,7 @@ impl Model {
         let (stream, prepared, notes) = detached(py, || {
             let read = image::read(&model, &images)?;
             chat.images = read.images;
+            chat.sounds = sound::read(&model, &sounds)?;
             let mut prepared = model.prepare_chat(&messages, &chat)?;
             let stream = model.stream_chat(&mut prepared, &generate)?;
             Ok((stream, prepared, read.notes))

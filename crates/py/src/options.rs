@@ -6,6 +6,7 @@ use crate::{
     image::ImageArg,
     processor::Raised,
     sampling,
+    sound::SoundArg,
 };
 use lamina::{
     AnswerState, Compression, GenerateOptions, LoadOptions, OptionSpec, Reporter, Speculate, Surface,
@@ -24,6 +25,7 @@ pub struct RequestOptions {
     pub lora: Lora,
     /// Read where the model is known.
     pub images: Vec<ImageArg>,
+    pub sounds: Vec<SoundArg>,
     /// By its processor.
     pub raised: Raised,
 }
@@ -55,6 +57,7 @@ pub fn request_options(dict: &Bound<'_, PyDict>) -> Result<RequestOptions> {
                 options.processor = function.map(|function| request.raised.processor(function));
             }
             "images" => request.images = value.extract().map_err(Failure::Python)?,
+            "sounds" => request.sounds = value.extract().map_err(Failure::Python)?,
             "lora" => request.lora = value.extract().map_err(Failure::Python)?,
             other => options.sampling.set(other, sampling::value(Param::find(other)?, &value)?)?,
         }

@@ -45,6 +45,11 @@ impl Sound {
         self.samples.len() as f64 / f64::from(self.rate)
     }
 
+    /// How many samples it has at another rate.
+    pub fn len_at(&self, rate: u32) -> usize {
+        (self.samples.len() as u64 * u64::from(rate)).div_ceil(u64::from(self.rate)) as usize
+    }
+
     /// The same sound with `rate` samples a second: what lies above half of the lower rate is gone, nothing is folded back.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-"""Writes what tests of sound compare with: features by transformers' WhisperFeatureExtractor, and a tone in three formats.
+"""Writes what tests of sound compare with: features by transformers' WhisperFeatureExtractor, a tone in three formats, and a
+rising tone in noise.
 
 Needs numpy, transformers (5.24 wrote the files here; without torch, so that the NumPy path computes), sox and
 lame.
@@ -41,6 +42,19 @@ def tone():
     return np.round(np.stack([0.6 * at, 0.2 * at], axis=1) * 32_767).astype("<i2")
 
 
+def sweep():
+    """The sound of shared fixtures of Qwen2-Audio, 1.5 s at 16 kHz, in samples of 24 bits."""
+    t = np.arange(24_000) / 16_000
+    noise = 0.05 * np.random.default_rng(5).normal(size=24_000)
+    samples = np.round((0.4 * np.sin(2 * np.pi * (200 + 900 * t) * t) + noise) * 2**23).astype("<i4")
+    return samples.view(np.uint8).reshape(-1, 4)[:, :3].tobytes()
+
+
+with wave.open(str(FILES / "sweep.wav"), "wb") as file:
+    file.setnchannels(1)
+    file.setsampwidth(3)
+    file.setframerate(16_000)
+    file.writeframes(sweep())
 cases = [case(32, 2, 24_000), case(80, 2, 24_001), case(128, 2, 23_999)]
 (FILES / "whisper.json").write_text(json.dumps(cases) + "\n")
 with TemporaryDirectory() as folder:

@@ -62,7 +62,7 @@ impl VisionWeights<'_> {
         }
         let (rows, cols) =
             (tensor.shape.iter().rev().skip(1).product(), tensor.shape.last().copied().unwrap_or(1));
-        let values = self.patches(self.spec.encoder.hidden, self.spec.pixels.patches.width())?.to_f32()?;
+        let values = self.patches(self.encoder.hidden, self.cut.map_or(0, |cut| cut.width()))?.to_f32()?;
         let plane = tensor.shape[2..].iter().product::<usize>().max(1);
         let frames = self.frames();
         let chosen: Vec<f32> = match tensor.frame {
@@ -86,7 +86,7 @@ impl VisionWeights<'_> {
     fn written_name(&self, canonical: &str) -> String {
         let number = self.layer(canonical).map(|i| i.to_string()).unwrap_or_default();
         let numbered = |text: &str, suffix: &str| text.replace("{i}", &number) + suffix;
-        let rules = self.family.gguf_rules.iter().copied().flatten().filter(|r| r.cut.is_none());
+        let rules = self.gguf_rules.iter().copied().flatten().filter(|r| r.cut.is_none());
         let written = |rule: &Rule| {
             let suffix = ["", ".weight", ".bias"].into_iter();
             let mut fit = suffix.filter(|suffix| numbered(rule.canonical, suffix) == canonical);
@@ -96,17 +96,17 @@ impl VisionWeights<'_> {
     }
 
     fn frames(&self) -> usize {
-        self.spec.pixels.patches.frames.max(1) as usize
+        self.cut.map_or(1, |cut| cut.frames.max(1) as usize)
     }
 
     /// The patch embedding as `[hidden, channels, side, side]`, each frame a tensor of its own.
     fn patch_tensors(&self) -> Result<Vec<MmprojTensor>> {
-        let side = self.spec.pixels.patches.side as usize;
+        let side = self.cut.map_or(0, |cut| cut.side as usize);
         let canonical = "v.patch_embd.weight".to_owned();
         let one = |name: &str, frame| MmprojTensor {
             name: name.to_owned(),
             dtype: DType::F32,
-            shape: vec![self.spec.encoder.hidden, 3, side, side],
+            shape: vec![self.encoder.hidden, 3, side, side],
             frame,
             canonical: canonical.clone(),
         };
@@ -120,13 +120,13 @@ impl VisionWeights<'_> {
     /// Canonical names without their endings: of each block that is run, and the others.
     fn canonical_names(&self) -> Vec<String> {
         let mut names = vec![];
-        let rules = self.family.rules.iter().copied().flatten();
+        let rules = self.rules.iter().copied().flatten();
         for rule in rules {
             let base = [".weight", ".bias"].iter().find_map(|end| rule.canonical.strip_suffix(end));
             let base = base.unwrap_or(rule.canonical);
             let numbers: Vec<usize> = match base {
-                _ if base.starts_with("v.blk.") => (0..self.spec.encoder.layers.len()).collect(),
-                _ if base.starts_with("v.deepstack.") => self.spec.encoder.deep.clone(),
+                _ if base.starts_with("v.blk.") => (0..self.encoder.layers.len()).collect(),
+                _ if base.starts_with("v.deepstack.") => self.encoder.deep.clone(),
                 _ => vec![],
             };
             match numbers.is_empty() {
@@ -164,7 +164,7 @@ impl VisionWeights<'_> {
 
     fn cut_rows(&self, name: &str, rule: Rule, whole: Tensor) -> Result<Tensor> {
         let (Some(cut), Some(i)) = (rule.cut, self.layer(name)) else { return Ok(whole) };
-        let order = cut.rows(&self.spec.encoder.layers[i], whole.rows());
+        let order = cut.rows(&self.encoder.layers[i], whole.rows());
         let found = format!("{} rows", whole.rows());
         let order = order.ok_or_else(|| ArchError::Shape {
             name: name.to_owned(),
@@ -176,10 +176,10 @@ impl VisionWeights<'_> {
 
     /// Queries and keys of Pixtral, whose files have rotary pairs next to one another.
     fn turned(&self, name: &str, tensor: Tensor) -> Tensor {
-        let Some(Mixer::Gqa(g)) = self.layer(name).map(|i| &self.spec.encoder.layers[i].mixer) else {
+        let Some(Mixer::Gqa(g)) = self.layer(name).map(|i| &self.encoder.layers[i].mixer) else {
             return tensor;
         };
-        let turns = self.family.name == "pixtral" && self.source.kind == Kind::HuggingFace;
+        let turns = self.family == "pixtral" && self.source.kind == Kind::HuggingFace;
         if !turns || !(name.contains(".attn_q.") || name.contains(".attn_k.")) {
             return tensor;
         }

@@ -37,7 +37,7 @@ mod prompt;
 mod qwen_like;
 mod source;
 mod spec;
-mod vit;
+pub(crate) mod vit;
 mod weights;
 
 pub use family::VisionFamily;

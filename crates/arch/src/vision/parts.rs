@@ -47,7 +47,7 @@ impl VisionSpec {
 
 impl Projector {
     /// Steps without deep rows.
-    pub(super) fn plain(out: usize, steps: Vec<ProjectorStep>) -> Projector {
+    pub(crate) fn plain(out: usize, steps: Vec<ProjectorStep>) -> Projector {
         Projector { steps, deep: vec![], out }
     }
 }
@@ -65,7 +65,7 @@ impl ProjectorStep {
 
 impl PromptRule {
     /// All rows between two texts.
-    pub(super) const fn rows(
+    pub(crate) const fn rows(
         marker: &'static str,
         soft: &'static str,
         (before, after): (&'static str, &'static str),

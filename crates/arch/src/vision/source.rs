@@ -15,12 +15,12 @@ pub struct VisionSource {
     pub kind: Kind,
     /// What a family is found by: `model_type` of a folder, the projector's type of an mmproj.
     pub name: String,
-    /// `vision_config`.
+    /// `vision_config`, or `audio_config`.
     pub encoder: Config,
     /// The model's own settings.
     pub model: Config,
     /// Settings of the processor: of `processor_config.json` and `preprocessor_config.json`, those inside `image_processor`
-    /// at the top.
+    /// or `feature_extractor` at the top.
     pub processor: Config,
     /// All tensors.
     pub tensors: Tensors,
@@ -43,16 +43,28 @@ impl VisionSource {
     /// # Errors
     /// A file of the processor is no JSON object.
     pub fn of_folder(ck: &Checkpoint) -> Result<Option<VisionSource>> {
+        VisionSource::of_section(ck, "vision_config", "image_processor")
+    }
+
+    /// The encoder of sound of a folder; none where it has no `audio_config`.
+    ///
+    /// # Errors
+    /// As for [`VisionSource::of_folder`].
+    pub fn of_sound(ck: &Checkpoint) -> Result<Option<VisionSource>> {
+        VisionSource::of_section(ck, "audio_config", "feature_extractor")
+    }
+
+    fn of_section(ck: &Checkpoint, section: &str, part: &str) -> Result<Option<VisionSource>> {
         if ck.kind != Kind::HuggingFace {
             return Ok(None);
         }
-        let Some(encoder) = ck.config.section("vision_config") else { return Ok(None) };
+        let Some(encoder) = ck.config.section(section) else { return Ok(None) };
         let outer = ck.folder.join("config.json");
         let name = read(&outer)?.get("model_type").and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut processor = Map::new();
         for file in PROCESSORS {
             let mut map = read(&ck.folder.join(file))?;
-            if let Some(Value::Object(inner)) = map.shift_remove("image_processor") {
+            if let Some(Value::Object(inner)) = map.shift_remove(part) {
                 map.extend(inner);
             }
             processor.extend(map);

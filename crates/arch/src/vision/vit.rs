@@ -11,7 +11,7 @@ use crate::{
 use lamina_store::Config;
 
 /// Sizes of a vision transformer of equal blocks.
-pub(super) struct Vit {
+pub(crate) struct Vit {
     pub hidden: usize,
     pub heads: usize,
     pub inner: usize,
@@ -25,7 +25,7 @@ pub(super) const fn rms(eps: f32) -> Norm {
     Norm { kind: NormKind::Rms, eps }
 }
 
-pub(super) const fn layer_norm(eps: f32) -> Norm {
+pub(crate) const fn layer_norm(eps: f32) -> Norm {
     Norm { kind: NormKind::Layer, eps }
 }
 

@@ -1,6 +1,6 @@
 //! Finds the tensors of canonical names of an encoder and its projector, and brings them to the form that plans want.
 
-use super::{RotaryPairs, VisionFamily, VisionSource, VisionSpec};
+use super::{RotaryPairs, VisionEncoder, VisionFamily, VisionSource, VisionSpec};
 use crate::{
     edit::{edited, transpose},
     error::{ArchError, Result},
@@ -9,6 +9,7 @@ use crate::{
     tensor::Tensor,
 };
 use lamina_base::{DType, HostTensor};
+use lamina_image::Patches;
 use lamina_store::Kind;
 use std::{
     collections::BTreeSet,
@@ -29,25 +30,57 @@ const TOWERS: &[&str] = &[
     "vpm.",
 ];
 
+/// The same of encoders of sound.
+const EARS: &[&str] = &["model.audio_tower.", "audio_tower."];
+
 /// What the names of projectors begin with.
 const PREFIXES: &[&str] = &["", "model."];
 
 /// A source seen through a family's names.
 pub struct VisionWeights<'a> {
     pub(super) source: &'a VisionSource,
-    pub(super) family: &'a VisionFamily,
-    pub(super) spec: &'a VisionSpec,
+    /// Name of the family.
+    pub(super) family: &'static str,
+    pub(super) rules: &'static [&'static [Rule]],
+    pub(super) gguf_rules: &'static [&'static [Rule]],
+    pub(super) encoder: &'a VisionEncoder,
+    /// None where it hears.
+    pub(super) cut: Option<Patches>,
+    towers: &'static [&'static str],
     used: Mutex<BTreeSet<String>>,
 }
 
 impl<'a> VisionWeights<'a> {
     /// The tensors of `source` under the names of `family`.
-    pub fn new(
+    pub fn new(source: &'a VisionSource, family: &VisionFamily, spec: &'a VisionSpec) -> VisionWeights<'a> {
+        VisionWeights {
+            source,
+            family: family.name,
+            rules: family.rules,
+            gguf_rules: family.gguf_rules,
+            encoder: &spec.encoder,
+            cut: Some(spec.pixels.patches),
+            towers: TOWERS,
+            used: Mutex::default(),
+        }
+    }
+
+    /// The tensors of an encoder of sound.
+    pub fn of_sound(
         source: &'a VisionSource,
-        family: &'a VisionFamily,
-        spec: &'a VisionSpec,
+        (family, rules): (&'static str, &'static [&'static [Rule]]),
+        encoder: &'a VisionEncoder,
     ) -> VisionWeights<'a> {
-        VisionWeights { source, family, spec, used: Mutex::default() }
+        VisionWeights {
+            source,
+            family,
+            rules,
+            gguf_rules: &[],
+            encoder,
+            cut: None,
+            towers: EARS,
+            used: Mutex::default(),
+        }
     }
 
     /// True when the source has the canonical tensor `name`.
@@ -75,7 +108,7 @@ impl<'a> VisionWeights<'a> {
         let whole = Tensor::new(vec![stored.clone()]);
         let cut = match (rule.cut, self.layer(name)) {
             (Some(cut), Some(i)) => {
-                let order = cut.rows(&self.spec.encoder.layers[i], whole.rows());
+                let order = cut.rows(&self.encoder.layers[i], whole.rows());
                 whole.reordered(order.ok_or_else(|| shape(&stored, rows, cols))?)
             }
             _ => whole,
@@ -118,28 +151,28 @@ impl<'a> VisionWeights<'a> {
     /// Names of stored tensors of the encoder and the projector that nothing asked for.
     pub fn unused(&self) -> Vec<String> {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let mine = |name: &str| TOWERS.iter().any(|t| name.starts_with(t)) || name.starts_with("v.");
+        let mine = |name: &str| self.towers.iter().any(|t| name.starts_with(t)) || name.starts_with("v.");
         self.source.tensors.keys().filter(|name| mine(name) && !used.contains(*name)).cloned().collect()
     }
 
     /// The patch embedding as a matrix over `[channel][frame][row][column]`, always in float32: it is small, and its
     /// inputs are pixels. A second frame stands in a tensor of its own in GGUF files.
     pub(super) fn patches(&self, rows: usize, cols: usize) -> Result<Tensor> {
-        let (first, rule) = self.find("v.patch_embd.weight").ok_or_else(|| missing("v.patch_embd.weight"))?;
+        let found = self.find("v.patch_embd.weight").zip(self.cut);
+        let ((first, rule), cut) = found.ok_or_else(|| missing("v.patch_embd.weight"))?;
         let numbers = |t: HostTensor| {
             let len = t.shape.iter().product();
             Tensor::new(vec![HostTensor { shape: vec![1, len], ..t }]).to_f32()
         };
         let wrong = shape(&first, rows, cols);
-        let frames = self.spec.pixels.patches.frames as usize;
         let mut all = numbers(first)?;
         if let Some((second, _)) = self.find("v.patch_embd.weight.1") {
             let second = numbers(second)?;
-            let plane = (self.spec.pixels.patches.side * self.spec.pixels.patches.side) as usize;
+            let plane = (cut.side * cut.side) as usize;
             let planes = all.chunks_exact(plane).zip(second.chunks_exact(plane));
             all = planes.flat_map(|(a, b)| [a, b].concat()).collect();
         }
-        if all.len() != rows * cols || frames == 0 {
+        if all.len() != rows * cols || cut.frames == 0 {
             return Err(wrong);
         }
         if rule.edit == Edit::TransposeCut {
@@ -157,22 +190,22 @@ impl<'a> VisionWeights<'a> {
     /// The block that a name belongs to.
     pub(super) fn layer(&self, name: &str) -> Option<usize> {
         let i = name.strip_prefix("v.blk.")?.split('.').next()?.parse().ok()?;
-        (i < self.spec.encoder.layers.len()).then_some(i)
+        (i < self.encoder.layers.len()).then_some(i)
     }
 
     /// Rows of queries and keys in the order of halves.
     fn paired(&self, name: &str, tensor: Tensor) -> Tensor {
-        let Some(Mixer::Gqa(g)) = self.layer(name).map(|i| &self.spec.encoder.layers[i].mixer) else {
+        let Some(Mixer::Gqa(g)) = self.layer(name).map(|i| &self.encoder.layers[i].mixer) else {
             return tensor;
         };
         let turned =
             ["attn_q.", "attn_k.", "attn_q_norm.", "attn_k_norm."].iter().any(|part| name.contains(part));
-        if !turned || g.rope.is_none() || self.spec.encoder.pairs == RotaryPairs::Half {
+        if !turned || g.rope.is_none() || self.encoder.pairs == RotaryPairs::Half {
             return tensor;
         }
         let heads = tensor.rows() / g.dim;
         let (half, quarter) = (g.dim / 2, g.dim / 4);
-        let from = |d: usize| match self.spec.encoder.pairs {
+        let from = |d: usize| match self.encoder.pairs {
             RotaryPairs::Half => d,
             RotaryPairs::Adjacent => 2 * (d % half) + d / half,
             // Pairs of the first half come first, then those of the second.
@@ -203,14 +236,14 @@ impl<'a> VisionWeights<'a> {
 
     pub(super) fn find(&self, name: &str) -> Option<(HostTensor, Rule)> {
         let rules = match self.source.kind {
-            Kind::HuggingFace => self.family.rules,
-            Kind::Gguf => self.family.gguf_rules,
+            Kind::HuggingFace => self.rules,
+            Kind::Gguf => self.gguf_rules,
         };
-        let parts = Named::parse(name, &self.spec.encoder.deep);
+        let parts = Named::parse(name, &self.encoder.deep);
         let by_rule = rules.iter().copied().flatten().find_map(|rule| {
             let source = parts.source(rule)?;
             let full: Vec<String> = match source.strip_prefix('~') {
-                Some(rest) => TOWERS.iter().map(|tower| format!("{tower}{rest}")).collect(),
+                Some(rest) => self.towers.iter().map(|tower| format!("{tower}{rest}")).collect(),
                 None => PREFIXES.iter().map(|prefix| format!("{prefix}{source}")).collect(),
             };
             full.iter().find_map(|name| Some((self.source.tensors.get(name)?.clone(), *rule)))

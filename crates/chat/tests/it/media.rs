@@ -25,7 +25,7 @@ impl Small {
     fn new() -> Option<Small> {
         let folder = shared("golden-vision")?.join("llava-clip");
         let tokenizer = Tokenizer::from_dir(&folder).unwrap().unwrap();
-        Some(Small { tokenizer, marks: MediaMarks { marker: "<image>", soft: "<image>" } })
+        Some(Small { tokenizer, marks: MediaMarks { part: "image", marker: "<image>", soft: "<image>" } })
     }
 
     fn encode(&self, template: &str, messages: &[Value], pictures: usize) -> Result<MediaPrompt, String> {
@@ -142,7 +142,7 @@ fn ids_are_those_of_the_processors() {
             let (rule, texts) = texts(&folder, &source, case);
             let (messages, _) = take_pictures(case["messages"].as_array().unwrap());
             let conversation = Conversation::new(&messages, &tokenizer);
-            let marks = MediaMarks { marker: rule.marker, soft: rule.soft };
+            let marks = MediaMarks { part: "image", marker: rule.marker, soft: rule.soft };
             let made = template.encode_media(&conversation, &tokenizer, marks, &texts);
             match made {
                 Ok(made) if made.ids == golden_ids(&file, name) => checked += 1,

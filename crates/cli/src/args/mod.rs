@@ -19,6 +19,7 @@ mod serve;
 #[cfg(feature = "client")]
 mod server;
 mod size;
+mod sound;
 mod tools;
 #[cfg(feature = "convert")]
 mod types;
@@ -39,6 +40,7 @@ pub use serve::ServeFlags;
 #[cfg(feature = "client")]
 pub use server::ServerArgs;
 pub use size::size;
+pub use sound::SoundArgs;
 pub use tools::ToolArgs;
 #[cfg(feature = "convert")]
 pub use types::TypeArgs;

@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{
-    args::{GenerateArgs, ImageArgs, LoadArgs, LoraArgs, positive},
+    args::{GenerateArgs, ImageArgs, LoadArgs, LoraArgs, SoundArgs, positive},
     error::{CliError, Result},
     input,
     output::{self, LineEnd, note, watched},
@@ -45,6 +45,8 @@ pub struct RunArgs {
     #[command(flatten)]
     images: ImageArgs,
     #[command(flatten)]
+    sounds: SoundArgs,
+    #[command(flatten)]
     pub(super) generate: GenerateArgs,
     #[command(flatten)]
     load: LoadArgs,
@@ -66,8 +68,9 @@ impl Execute for RunArgs {
         };
         let model = self.lora.load(path.as_deref(), self.load.options())?;
         let images = self.images.read(&model)?;
-        let options =
-            GenerateOptions { n: self.n, echo: self.echo, images, ..self.generate.wanted().options };
+        let sounds = self.sounds.read(&model)?;
+        let wanted = self.generate.wanted().options;
+        let options = GenerateOptions { n: self.n, echo: self.echo, images, sounds, ..wanted };
         if self.json {
             let answers = model.generate(&prompt, &options)?;
             return output::json(&report(&model, &prompt, &options, &answers));

@@ -5,7 +5,7 @@ use super::{
     stage::{PlanStage, Together},
 };
 use crate::error::Result;
-use lamina_arch::vision::{ProjectorStep, VisionEncoder, VisionSpec, VisionWeights};
+use lamina_arch::vision::{ProjectorStep, VisionEncoder, VisionWeights};
 use lamina_plan::{Backend, Plan, emit_blocks, emit_merger, emit_projection};
 use std::ops::Range;
 
@@ -68,11 +68,10 @@ pub(super) struct MergePlans {
 }
 
 impl BlockPlans {
-    pub fn of(spec: &VisionSpec, has: &dyn Fn(&str) -> bool) -> BlockPlans {
-        let encoder = &spec.encoder;
+    pub fn of(encoder: &VisionEncoder, has: &dyn Fn(&str) -> bool) -> BlockPlans {
         let all = encoder.layers.len();
         let Some(merger) = &encoder.merger else {
-            return BlockPlans { first: emit_blocks(spec, 0..all, has), merge: None };
+            return BlockPlans { first: emit_blocks(encoder, 0..all, has), merge: None };
         };
         let square = merger.side * merger.side;
         let mix = [
@@ -84,19 +83,23 @@ impl BlockPlans {
         let merge = MergePlans {
             square,
             after: merger.after,
-            attend: emit_merger(spec, merger, has),
-            mix: emit_projection(spec, &mix, (square * encoder.hidden, 0), has),
-            rest: emit_blocks(spec, merger.after..all, has),
+            attend: emit_merger(encoder, merger, has),
+            mix: emit_projection(encoder, &mix, (square * encoder.hidden, 0), has),
+            rest: emit_blocks(encoder, merger.after..all, has),
         };
-        BlockPlans { first: emit_blocks(spec, 0..merger.after, has), merge: Some(merge) }
+        BlockPlans { first: emit_blocks(encoder, 0..merger.after, has), merge: Some(merge) }
     }
 }
 
 impl Blocks {
     /// The blocks of an encoder with their weights on handles of `backend`.
-    pub fn new(spec: &VisionSpec, weights: &VisionWeights<'_>, backend: &dyn Backend) -> Result<Blocks> {
-        let all = spec.encoder.layers.len();
-        let BlockPlans { first, merge } = BlockPlans::of(spec, &|name| weights.has(name));
+    pub fn new(
+        encoder: &VisionEncoder,
+        weights: &VisionWeights<'_>,
+        backend: &dyn Backend,
+    ) -> Result<Blocks> {
+        let all = encoder.layers.len();
+        let BlockPlans { first, merge } = BlockPlans::of(encoder, &|name| weights.has(name));
         let stage = |plan| PlanStage::new(backend, plan, weights);
         let run = |plan, layers| -> Result<BlockRun> { Ok(BlockRun { stage: stage(plan)?, layers }) };
         let Some(MergePlans { square, after, attend, mix, rest }) = merge else {

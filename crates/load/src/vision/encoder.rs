@@ -2,6 +2,7 @@
 //! last ones.
 
 use super::{
+    eyes::Eyes,
     job::PictureJob,
     picture_rows::PictureRows,
     search::FoundEncoder,
@@ -37,7 +38,7 @@ pub struct PictureEncoder {
     /// Names what computes, with which weights: rows of other builds, files and types have other bits.
     identity: String,
     limits: RequestLimits,
-    worker: Arc<EncoderWorker>,
+    worker: Arc<EncoderWorker<Eyes>>,
 }
 
 impl PictureEncoder {

@@ -84,7 +84,7 @@ impl Eyes {
         Ok(Eyes {
             numbers: spec.pixels.scaling.table(),
             patches: stage(emit_patches(&spec, &has))?,
-            blocks: Blocks::new(&spec, &weights, backend)?,
+            blocks: Blocks::new(&spec.encoder, &weights, backend)?,
             projector,
             deep,
             places: Places::new(spec.encoder.places, spec.encoder.class, hidden, table),
@@ -329,7 +329,7 @@ pub(super) fn fold_steps(
                 FoldStep::Merge(side, order)
             }
             _ => {
-                let plan = emit_projection(spec, run, (width, block), has);
+                let plan = emit_projection(&spec.encoder, run, (width, block), has);
                 width = plan.width(plan.normed);
                 FoldStep::Plan(plan)
             }

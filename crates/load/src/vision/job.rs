@@ -1,9 +1,8 @@
-//! A picture in a prompt: its rows are made when somebody asks for them.
+//! A picture or a sound in a prompt: its rows are made when somebody asks for them.
 
-use super::picture_rows::PictureRows;
+use super::{eyes::Eyes, picture_rows::PictureRows, sense::Sense};
 use crate::error::{Error, Result};
 use lamina_engine::{EncodedRows, EngineError, Name, RowSource};
-use lamina_image::Picture;
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError, Weak},
@@ -13,55 +12,59 @@ use std::{
 /// Called when rows are there, or cannot be made.
 pub(super) type Ready = Box<dyn Fn() + Send + Sync>;
 
-/// Takes a picture in whose rows are wanted.
-pub(super) type Ask = Box<dyn Fn(Weak<PictureJob>) + Send + Sync>;
+/// Takes a job in whose rows are wanted.
+pub(super) type Ask<S> = Box<dyn Fn(Weak<EncodeJob<S>>) + Send + Sync>;
 
 /// A picture whose rows somebody may want.
-pub struct PictureJob {
+pub type PictureJob = EncodeJob<Eyes>;
+
+/// What a sense takes, whose rows somebody may want.
+pub struct EncodeJob<S: Sense> {
     id: Name,
-    picture: Arc<Picture>,
-    ask: Ask,
+    input: Arc<S::Input>,
+    ask: Ask<S>,
     ready: Ready,
-    state: Mutex<JobState>,
-    me: Weak<PictureJob>,
+    state: Mutex<JobState<S>>,
+    me: Weak<EncodeJob<S>>,
 }
 
-enum JobState {
+enum JobState<S: Sense> {
     /// Nobody has asked for the rows.
     New,
     /// They are on their way.
     Asked,
-    Done(Result<MadeRows>),
+    Done(Result<MadeRows<S>>),
 }
 
 /// Rows that are there, and what they cost.
-#[derive(Clone)]
-pub(super) struct MadeRows {
-    pub rows: Arc<PictureRows>,
+pub(super) struct MadeRows<S: Sense> {
+    pub rows: Arc<S::Rows>,
     /// Time in which they were made; none where they were kept.
     pub time: Option<Duration>,
 }
 
-impl PictureJob {
-    pub(super) fn new((id, picture): (Name, Arc<Picture>), ask: Ask, ready: Ready) -> Arc<PictureJob> {
+impl<S: Sense> EncodeJob<S> {
+    pub(super) fn new((id, input): (Name, Arc<S::Input>), ask: Ask<S>, ready: Ready) -> Arc<EncodeJob<S>> {
         let state = Mutex::new(JobState::New);
-        Arc::new_cyclic(|me| PictureJob { id, picture, ask, ready, state, me: me.clone() })
+        Arc::new_cyclic(|me| EncodeJob { id, input, ask, ready, state, me: me.clone() })
     }
 
-    /// What names the picture.
+    /// What names it.
     pub fn id(&self) -> &Name {
         &self.id
     }
 
-    pub(super) fn picture(&self) -> &Picture {
-        &self.picture
+    pub(super) fn input(&self) -> &S::Input {
+        &self.input
     }
 
     /// The rows, or why there are none; none until then. The first call asks for them.
-    pub(super) fn get(&self) -> Option<Result<Arc<PictureRows>>> {
+    pub(super) fn get(&self) -> Option<Result<Arc<S::Rows>>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &*state {
-            JobState::Done(done) => return Some(done.clone().map(|made| made.rows)),
+            JobState::Done(done) => {
+                return Some(done.as_ref().map(|made| made.rows.clone()).map_err(Error::clone));
+            }
             JobState::Asked => return None,
             JobState::New => *state = JobState::Asked,
         }
@@ -84,19 +87,19 @@ impl PictureJob {
     }
 
     /// Notes what came of it.
-    pub(super) fn end(&self, done: Result<MadeRows>) {
+    pub(super) fn end(&self, done: Result<MadeRows<S>>) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = JobState::Done(done);
         (self.ready)();
     }
 }
 
-impl fmt::Debug for PictureJob {
+impl<S: Sense> fmt::Debug for EncodeJob<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a picture of {}", self.picture.size())
+        f.write_str(&S::told(&self.input))
     }
 }
 
-impl RowSource for PictureJob {
+impl<S: Sense> RowSource for EncodeJob<S> {
     fn rows(&self) -> Option<Result<Arc<dyn EncodedRows>, EngineError>> {
         let failed = |e: Error| match e {
             Error::OutOfMemory(text) => EngineError::OutOfMemory(text),

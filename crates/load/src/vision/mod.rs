@@ -1,6 +1,7 @@
-//! Pictures on a backend: the chain of an encoder's plans, what the host does between them, and the thread that runs them.
+//! Pictures and sounds on a backend: the chain of an encoder's plans, what the host does between them, and the thread that runs them.
 
 mod blocks;
+mod ears;
 mod encoder;
 mod eyes;
 mod fold;
@@ -10,16 +11,21 @@ mod picture_rows;
 mod places;
 mod row_cache;
 mod search;
+mod sense;
 mod sizes;
 mod slices;
+mod sound_encoder;
 mod stage;
 mod worker;
 
+pub use ears::{Ears, SoundRows};
 pub use encoder::PictureEncoder;
 pub use eyes::Eyes;
-pub use job::PictureJob;
+pub use job::{EncodeJob, PictureJob};
 pub use picture_rows::{CutPicture, PictureRows};
 pub(crate) use search::find_encoder;
 pub use search::vision_of;
+pub use sense::Sense;
 pub(crate) use sizes::picture_parts;
+pub use sound_encoder::{SoundEncoder, SoundJob};
 pub use worker::EncoderCounts;

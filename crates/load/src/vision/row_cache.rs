@@ -1,26 +1,26 @@
-//! Rows of the pictures that were seen last.
+//! Rows of the pictures or sounds that were met last.
 
-use super::picture_rows::PictureRows;
+use super::sense::Sense;
 use lamina_engine::Name;
 use std::{collections::VecDeque, sync::Arc};
 
-/// Rows of pictures, the last used ones first; the least recently used are evicted.
-pub(super) struct RowCache {
+/// Rows by names, the last used ones first; the least recently used are evicted.
+pub(super) struct RowCache<S: Sense> {
     limit: u64,
-    entries: VecDeque<(Name, Arc<PictureRows>)>,
+    entries: VecDeque<(Name, Arc<S::Rows>)>,
     /// How often rows were looked for, and found.
     pub queries: u64,
     pub hits: u64,
 }
 
-impl RowCache {
+impl<S: Sense> RowCache<S> {
     /// An empty cache of up to `limit` bytes.
-    pub fn new(limit: u64) -> RowCache {
+    pub fn new(limit: u64) -> RowCache<S> {
         RowCache { limit, entries: VecDeque::new(), queries: 0, hits: 0 }
     }
 
-    /// The rows of a picture.
-    pub fn get(&mut self, id: &Name) -> Option<Arc<PictureRows>> {
+    /// The rows of a name.
+    pub fn get(&mut self, id: &Name) -> Option<Arc<S::Rows>> {
         self.queries += 1;
         let at = self.entries.iter().position(|(known, _)| known == id)?;
         self.hits += 1;
@@ -30,8 +30,8 @@ impl RowCache {
         Some(rows)
     }
 
-    /// Keeps the rows of a picture, as long as there is room.
-    pub fn put(&mut self, id: Name, rows: Arc<PictureRows>) {
+    /// Keeps rows, as long as there is room.
+    pub fn put(&mut self, id: Name, rows: Arc<S::Rows>) {
         self.entries.retain(|(known, _)| *known != id);
         self.entries.push_front((id, rows));
         while self.bytes() > self.limit {
@@ -41,6 +41,6 @@ impl RowCache {
 
     /// Bytes of all rows.
     pub fn bytes(&self) -> u64 {
-        self.entries.iter().map(|(_, rows)| rows.bytes()).sum()
+        self.entries.iter().map(|(_, rows)| S::bytes(rows)).sum()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{
     blocks::BlockPlans,
+    ears::plans_around,
     eyes::{FoldStep, STEP_ROWS, fold_steps},
     search::FoundEncoder,
     stage::machine_limits,
@@ -10,7 +11,10 @@ use crate::{
     error::{Error, Result},
     options::{IMAGE_CACHE, LoadOptions},
 };
-use lamina_arch::vision::{PictureLayout, VisionWeights};
+use lamina_arch::{
+    sound::SoundSpec,
+    vision::{PictureLayout, VisionWeights},
+};
 use lamina_image::PixelSize;
 use lamina_plan::{Backend, PAGE_LEN, Plan, emit_patches};
 use lamina_planner::{MemoryPart, PictureForecast, PictureSize, WeightHeader, WeightSize};
@@ -70,7 +74,7 @@ impl FoundEncoder {
     /// The plans of its chain, each with how many patches become a row of it.
     fn plans(&self, from: &VisionWeights<'_>) -> Vec<(Plan, usize)> {
         let (spec, has) = (&self.spec, |name: &str| from.has(name));
-        let BlockPlans { first, merge } = BlockPlans::of(spec, &has);
+        let BlockPlans { first, merge } = BlockPlans::of(&spec.encoder, &has);
         let mut plans = vec![(emit_patches(spec, &has), 1), (first, 1)];
         let merged = merge.as_ref().map_or(1, |merge| merge.square);
         plans.extend(merge.into_iter().flat_map(|m| [(m.attend, 1), (m.mix, merged), (m.rest, merged)]));
@@ -87,6 +91,33 @@ impl FoundEncoder {
         }
         plans
     }
+}
+
+/// Bytes of the weights of an encoder of sound, and bytes that its machines work in for a whole piece.
+///
+/// # Errors
+/// When a weight is missing.
+pub(super) fn sound_bytes(
+    spec: &SoundSpec,
+    from: &VisionWeights<'_>,
+    backend: &dyn Backend,
+) -> Result<[u64; 2]> {
+    let has = |name: &str| from.has(name);
+    let frames = spec.mel.piece.div_ceil(spec.mel.hop);
+    let rows = spec.piece(frames).encoded;
+    let [first, second, projector] = plans_around(spec, &has);
+    let blocks = BlockPlans::of(&spec.encoder, &has).first;
+    let (mut weights, mut working) = (0, 0);
+    for (plan, rows) in [(first, frames), (second, rows), (blocks, rows), (projector, rows / spec.mean)] {
+        for weight in &plan.weights {
+            let dtype = from.stored(&weight.name, weight.kind.shape().0)?;
+            let header = WeightHeader { dtype, held_bytes: None, of_adapter: false };
+            weights += WeightSize::of(backend, weight, &header).bytes;
+        }
+        let limits = machine_limits(&plan, rows, rows.div_ceil(PAGE_LEN), (0, 0));
+        working += backend.footprint(&plan, &limits)?.unwrap_or_default().total() as u64;
+    }
+    Ok([weights, working])
 }
 
 /// Rows of the largest step of a picture.

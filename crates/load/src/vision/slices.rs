@@ -28,7 +28,7 @@ impl<'a> Slices<'a> {
     pub fn begin(&mut self) -> Result<()> {
         self.end();
         if !(self.wanted)() {
-            return Err(Error::Runtime("nobody waits for the picture any more".into()));
+            return Err(Error::Runtime("nobody waits for its rows any more".into()));
         }
         self.turn = Some(take_turn());
         self.begun = Instant::now();

@@ -1,15 +1,14 @@
-//! The thread that encodes pictures, one step of pictures after the other, beside the engine.
+//! The thread that encodes pictures or sounds, one step of them after the other, beside the engine.
 
 use super::{
-    eyes::{Eyes, STEP_ROWS},
-    job::{MadeRows, PictureJob},
-    picture_rows::PictureRows,
+    eyes::STEP_ROWS,
+    job::{EncodeJob, MadeRows},
     row_cache::RowCache,
+    sense::Sense,
 };
 use crate::error::{Error, Result};
-use lamina_arch::vision::{VisionSource, VisionSpec};
+use lamina_arch::vision::VisionSource;
 use lamina_engine::Name;
-use lamina_image::Picture;
 use lamina_plan::Backend;
 use std::{
     any::Any,
@@ -38,22 +37,22 @@ pub struct EncoderCounts {
     pub cache_queries: u64,
 }
 
-/// Rows of pictures by their names.
-type EncodedPictures = Vec<(Name, Arc<PictureRows>)>;
+/// Rows by their names.
+type EncodedNames<S> = Vec<(Name, Arc<<S as Sense>::Rows>)>;
 
-/// A queue of pictures and the thread that works it off, which begins with the first one.
-pub(super) struct EncoderWorker {
-    spec: VisionSpec,
-    state: Mutex<WorkerState>,
+/// A queue of what a sense takes and the thread that works it off, which begins with the first one.
+pub(super) struct EncoderWorker<S: Sense> {
+    spec: S::Spec,
+    state: Mutex<WorkerState<S>>,
     news: Condvar,
 }
 
-struct WorkerState {
+struct WorkerState<S: Sense> {
     /// None once the thread has it.
     opener: Option<Opener>,
     thread: Option<JoinHandle<()>>,
-    waiting: VecDeque<Weak<PictureJob>>,
-    cache: RowCache,
+    waiting: VecDeque<Weak<EncodeJob<S>>>,
+    cache: RowCache<S>,
     encoded: u64,
     encode_time: Duration,
     closed: bool,
@@ -65,14 +64,14 @@ struct Opener {
     backend: Box<dyn Backend>,
 }
 
-impl EncoderWorker {
+impl<S: Sense> EncoderWorker<S> {
     /// For the encoder of `source` on `backend`, keeping rows of up to `cache` bytes.
     pub fn new(
-        spec: VisionSpec,
+        spec: S::Spec,
         source: VisionSource,
         backend: Box<dyn Backend>,
         cache: u64,
-    ) -> EncoderWorker {
+    ) -> EncoderWorker<S> {
         let state = WorkerState {
             opener: Some(Opener { source, backend }),
             thread: None,
@@ -85,7 +84,7 @@ impl EncoderWorker {
         EncoderWorker { spec, state: Mutex::new(state), news: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, WorkerState> {
+    fn lock(&self) -> MutexGuard<'_, WorkerState<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -101,8 +100,8 @@ impl EncoderWorker {
         }
     }
 
-    /// Takes a picture in. Jobs that nobody holds when their turn comes are passed over.
-    pub fn push(self: &Arc<Self>, job: Weak<PictureJob>) {
+    /// Takes a job in. Jobs that nobody holds when their turn comes are passed over.
+    pub fn push(self: &Arc<Self>, job: Weak<EncodeJob<S>>) {
         let mut state = self.lock();
         let begun = if state.closed { Err(closed()) } else { self.begin(&mut state) };
         match begun {
@@ -116,11 +115,11 @@ impl EncoderWorker {
     }
 
     /// Starts the thread where it does not run.
-    fn begin(self: &Arc<Self>, state: &mut WorkerState) -> Result<()> {
+    fn begin(self: &Arc<Self>, state: &mut WorkerState<S>) -> Result<()> {
         if state.thread.is_some() {
             return Ok(());
         }
-        let none = |why: &str| Error::OutOfMemory(format!("no thread for the encoder of pictures: {why}"));
+        let none = |why: &str| Error::OutOfMemory(format!("no thread for the encoder of {}: {why}", S::NAME));
         // A thread that gets its stack and nothing beside it ends the process.
         if !lamina_reserve::affordable(THREAD) {
             return Err(none("there is no memory for it"));
@@ -147,14 +146,14 @@ impl EncoderWorker {
     }
 
     fn run(&self, opener: &Opener) {
-        let mut eyes = None;
+        let mut sense = None;
         while let Some(jobs) = self.next() {
             let begin = Instant::now();
-            let encoded = catch_unwind(AssertUnwindSafe(|| self.encode(&mut eyes, opener, &jobs)));
+            let encoded = catch_unwind(AssertUnwindSafe(|| self.encode(&mut sense, opener, &jobs)));
             let encoded = encoded.unwrap_or_else(|panic| {
                 // What it has left half done is not used again.
-                eyes = None;
-                Err(Error::Runtime(format!("the encoder of pictures panicked: {}", panic_text(&*panic))))
+                sense = None;
+                Err(Error::Runtime(format!("the encoder of {} panicked: {}", S::NAME, panic_text(&*panic))))
             });
             let (mut state, time) = (self.lock(), begin.elapsed());
             state.encode_time += time;
@@ -167,12 +166,12 @@ impl EncoderWorker {
         }
     }
 
-    /// The next pictures, as many as a step has rows for, once there are any; none at the end. Those whose rows are kept are
+    /// The next jobs, as many as a step has rows for, once there are any; none at the end. Those whose rows are kept are
     /// told at once.
-    fn next(&self) -> Option<Vec<Arc<PictureJob>>> {
+    fn next(&self) -> Option<Vec<Arc<EncodeJob<S>>>> {
         loop {
             let state = self.lock();
-            let idle = |s: &mut WorkerState| s.waiting.is_empty() && !s.closed;
+            let idle = |s: &mut WorkerState<S>| s.waiting.is_empty() && !s.closed;
             let mut state = self.news.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
             if state.closed {
                 return None;
@@ -184,8 +183,7 @@ impl EncoderWorker {
                     kept.push((job, rows));
                     continue;
                 }
-                let layout = self.spec.layout(job.picture().size());
-                patches += layout.map_or(0, |layout| layout.patches());
+                patches += S::patches(&self.spec, job.input());
                 if patches > STEP_ROWS && !jobs.is_empty() {
                     state.waiting.push_front(Arc::downgrade(&job));
                     break;
@@ -200,36 +198,36 @@ impl EncoderWorker {
         }
     }
 
-    /// The rows of all different pictures among `jobs`.
+    /// The rows of all different names among `jobs`.
     fn encode(
         &self,
-        eyes: &mut Option<Eyes>,
+        sense: &mut Option<S>,
         opener: &Opener,
-        jobs: &[Arc<PictureJob>],
-    ) -> Result<EncodedPictures> {
-        let eyes = match eyes {
-            Some(eyes) => eyes,
-            none => none.insert(Eyes::of(&opener.source, self.spec.clone(), &*opener.backend)?),
+        jobs: &[Arc<EncodeJob<S>>],
+    ) -> Result<EncodedNames<S>> {
+        let sense = match sense {
+            Some(sense) => sense,
+            none => none.insert(S::of(&opener.source, self.spec.clone(), &*opener.backend)?),
         };
-        let (mut ids, mut pictures): (Vec<Name>, Vec<&Picture>) = (vec![], vec![]);
+        let (mut ids, mut inputs): (Vec<Name>, Vec<&S::Input>) = (vec![], vec![]);
         for job in jobs.iter().filter(|job| job.is_wanted()) {
             if !ids.contains(job.id()) {
                 ids.push(*job.id());
-                pictures.push(job.picture());
+                inputs.push(job.input());
             }
         }
         let wanted = || !self.lock().closed && jobs.iter().any(|job| job.is_wanted());
-        let rows = eyes.encode_while(&pictures, &wanted)?;
+        let rows = sense.rows_of(&inputs, &wanted)?;
         Ok(ids.into_iter().zip(rows.into_iter().map(Arc::new)).collect())
     }
 }
 
-/// Tells those who wait what came of their pictures. What was made for one was kept for the others.
-fn tell(jobs: &[Arc<PictureJob>], made: Result<EncodedPictures>, time: Duration) {
+/// Tells those who wait what came of it. What was made for one was kept for the others.
+fn tell<S: Sense>(jobs: &[Arc<EncodeJob<S>>], made: Result<EncodedNames<S>>, time: Duration) {
     let each = time / made.as_ref().map_or(1, |all| all.len().max(1) as u32);
     let mut told: Vec<&Name> = vec![];
     for job in jobs {
-        let mine = |all: &EncodedPictures| {
+        let mine = |all: &EncodedNames<S>| {
             let found = all.iter().find(|(id, _)| id == job.id()).map(|(_, rows)| rows.clone());
             let time = (!told.contains(&job.id())).then_some(each);
             let rows = found.ok_or_else(|| Error::Runtime("the encoder gave no rows".into()))?;

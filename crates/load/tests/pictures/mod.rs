@@ -1,5 +1,7 @@
 //! Encoders and projectors beside the reference's own code, from folders to rows of the language model.
 
+mod sound;
+
 use lamina_arch::vision::VisionSource;
 use lamina_cpu::Cpu;
 use lamina_fixtures::shared;
@@ -81,6 +83,12 @@ fn check(folder: &str) {
 fn llama4_projects_as_the_reference_does_from_pixels_of_another_resize() {
     // The reference resizes by torchvision here, whose pixels are up to two steps of 255 away.
     check_within("llama4", 3e-2);
+}
+
+/// A tensor of a folder's golden file.
+fn stored(folder: &str, name: &str) -> Vec<f32> {
+    let golden = shared(&format!("golden-vision/{folder}/golden.safetensors")).unwrap();
+    to_f32(&Safetensors::open(golden).unwrap().tensors[name]).unwrap()
 }
 
 /// Patches of tiles `[3, side, side]`, each channel by channel.

@@ -9,7 +9,7 @@ use crate::{
 };
 use lamina_arch::{
     spec::{Embed as EmbedSpec, Ffn, Head, Layer, ModelOutput, ModelSpec, Norm, Place},
-    vision::{LayerMerger, ProjectorStep, VisionSpec},
+    vision::{LayerMerger, ProjectorStep, VisionEncoder, VisionSpec},
 };
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ fn in_encoder(name: &str) -> String {
 
 /// Emits the patch embedding: rows are patches, as features.
 pub fn emit_patches(spec: &VisionSpec, has: &dyn Fn(&str) -> bool) -> Plan {
-    emitted(spec, has, |e| {
+    emitted(&spec.encoder, has, |e| {
         let (width, hidden) = (spec.pixels.patches.width(), spec.encoder.hidden);
         let x = e.feature(width);
         let out = e.slot("residual", hidden);
@@ -49,9 +49,8 @@ pub fn emit_patches(spec: &VisionSpec, has: &dyn Fn(&str) -> bool) -> Plan {
 /// them. The norms around all blocks go with the first and the last.
 ///
 /// All blocks use one layer of the cache: keys and values of a block are dead behind it.
-pub fn emit_blocks(spec: &VisionSpec, blocks: Range<usize>, has: &dyn Fn(&str) -> bool) -> Plan {
-    let encoder = &spec.encoder;
-    let mut plan = emitted(spec, has, |e| {
+pub fn emit_blocks(encoder: &VisionEncoder, blocks: Range<usize>, has: &dyn Fn(&str) -> bool) -> Plan {
+    let mut plan = emitted(encoder, has, |e| {
         let mut x = e.feature(encoder.hidden);
         let pre = encoder.pre_norm.filter(|_| blocks.start == 0);
         pre.into_iter().for_each(|norm| e.norm_in_place("v.pre_ln", norm, x));
@@ -78,12 +77,12 @@ const MERGER: &str = "v.vit_merger.";
 
 /// Emits the attention before a merge inside the encoder, between the rows of a square of neighbours: rows are the residual,
 /// as features.
-pub fn emit_merger(spec: &VisionSpec, merger: &LayerMerger, has: &dyn Fn(&str) -> bool) -> Plan {
+pub fn emit_merger(encoder: &VisionEncoder, merger: &LayerMerger, has: &dyn Fn(&str) -> bool) -> Plan {
     let renamed = |name: &str| name.replacen("v.blk.0.", MERGER, 1);
-    let mut plan = emitted(spec, &|name| has(&renamed(name)), |e| {
-        let block = &spec.encoder.layers[0];
+    let mut plan = emitted(encoder, &|name| has(&renamed(name)), |e| {
+        let block = &encoder.layers[0];
         let layer = Layer { ffn: Ffn::None, place: Place::Pre, norm: merger.norm, ..block.clone() };
-        let x = e.feature(spec.encoder.hidden);
+        let x = e.feature(encoder.hidden);
         e.layer(0, &layer, x, false)
     });
     plan.weights.iter_mut().for_each(|weight| weight.name = renamed(&weight.name));
@@ -92,13 +91,13 @@ pub fn emit_merger(spec: &VisionSpec, merger: &LayerMerger, has: &dyn Fn(&str) -
 
 /// Emits steps of a projector that join no rows, over rows of `width` numbers; `block` is the one that deep rows are from.
 pub fn emit_projection(
-    spec: &VisionSpec,
+    encoder: &VisionEncoder,
     steps: &[ProjectorStep],
     (width, block): (usize, usize),
     has: &dyn Fn(&str) -> bool,
 ) -> Plan {
     let named = |name: &str| name.replace("{i}", &block.to_string());
-    emitted(spec, has, |e| {
+    emitted(encoder, has, |e| {
         let mut x = e.feature(width);
         for step in steps {
             match step {
@@ -133,11 +132,10 @@ pub fn emit_projection(
 
 /// A plan whose result is the slot that `body` gives.
 fn emitted(
-    spec: &VisionSpec,
+    encoder: &VisionEncoder,
     has: &dyn Fn(&str) -> bool,
     body: impl FnOnce(&mut Emitter<'_>) -> Slot,
 ) -> Plan {
-    let encoder = &spec.encoder;
     let model = ModelSpec {
         hidden: encoder.hidden,
         vocab: 0,

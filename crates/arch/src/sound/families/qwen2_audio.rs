@@ -1,0 +1,72 @@
+//! Qwen2-Audio: Whisper's encoder, whose rows become the mean of two before its last norm, and one matrix.
+
+use super::super::{SoundFamily, SoundSpec};
+use crate::{
+    error::{ArchError, Result},
+    names::rules,
+    spec::Act,
+    vision::{
+        PatchPlaces, Projector, ProjectorStep as Step, PromptRule, VisionEncoder, VisionSource, vit::*,
+    },
+};
+use lamina_sound::MelRule;
+
+pub static FAMILY: SoundFamily = SoundFamily {
+    name: "qwen2_audio",
+    models: &["qwen2_audio"],
+    build: |source| {
+        let (c, out) = (&source.encoder, source.model.usize("hidden_size")?);
+        let (mel, norm) = (mel(source)?, layer_norm(1e-5));
+        let vit = Vit {
+            hidden: c.usize("d_model")?,
+            heads: c.usize("encoder_attention_heads")?,
+            inner: c.usize("encoder_ffn_dim")?,
+            layers: c.usize("encoder_layers")?,
+            norm,
+            act: Act::Gelu,
+            gated: false,
+        };
+        c.ignore(&["scale_embedding"]);
+        Ok(SoundSpec {
+            mel,
+            act: Act::Gelu,
+            encoder: VisionEncoder { places: PatchPlaces::Each, ..vit.encoder()? },
+            mean: 2,
+            projector: Projector::plain(
+                out,
+                vec![Step::Norm("v.post_ln", norm), Step::Linear("mm.a.fc", out)],
+            ),
+            prompt: PromptRule::rows("<|AUDIO|>", "<|AUDIO|>", ("", "")),
+        })
+    },
+    rules: &[
+        &rules!("v." "~"; "conv1" "conv1", "conv2" "conv2", "position_embd" "embed_positions", "post_ln" "layer_norm"),
+        &rules!("v.blk.{i}." "~layers.{i}."; "ln1" "self_attn_layer_norm", "ln2" "final_layer_norm",
+            "attn_q" "self_attn.q_proj", "attn_k" "self_attn.k_proj", "attn_v" "self_attn.v_proj",
+            "attn_out" "self_attn.out_proj", "ffn_up" "fc1", "ffn_down" "fc2"),
+        &rules!("mm.a." "multi_modal_projector."; "fc" "linear"),
+    ],
+};
+
+/// The keys of Whisper's feature extractor; Whisper's own numbers where they are missing.
+fn mel(source: &VisionSource) -> Result<MelRule> {
+    let p = &source.processor;
+    let mels = source.encoder.usize("num_mel_bins")?;
+    let own = MelRule::whisper(mels);
+    let or = |key: &str, own: usize| -> Result<usize> { Ok(p.opt_usize(key)?.unwrap_or(own)) };
+    let rule = MelRule {
+        rate: or("sampling_rate", own.rate as usize)? as u32,
+        window: or("n_fft", own.window)?,
+        hop: or("hop_length", own.hop)?,
+        piece: or("n_samples", own.piece)?,
+        mels: or("feature_size", mels)?,
+    };
+    let sound = rule.mels == mels
+        && rule.hop > 0
+        && rule.window > 1
+        && rule.window.is_multiple_of(2)
+        && rule.piece >= rule.hop;
+    sound.then_some(rule).ok_or_else(|| {
+        ArchError::value("feature_extractor", format!("{rule:?}"), "a rule for the encoder's bands")
+    })
+}

@@ -1,0 +1,129 @@
+//! Sounds in prompts: how many tokens they take, the text that takes the place of their markers, and their rows.
+
+use crate::{
+    Error, Result, chat::refused, chat_options::ChatOptions, generate::GenerateOptions, model::Model,
+    picture_use::PicturesUsed,
+};
+use lamina_arch::sound::SoundSpec;
+use lamina_chat::{ExpandedPicture, MediaMarks, expand_prompt, take_sounds};
+use lamina_engine::NumberRows;
+use lamina_load::vision::{SoundEncoder, SoundJob, SoundRows};
+use lamina_sound::Sound;
+use serde_json::Value;
+use std::sync::Arc;
+
+impl Model {
+    /// What the model does with sounds; none where it does not hear.
+    pub fn hearing(&self) -> Option<&SoundSpec> {
+        self.shared.sounds.as_ref().map(SoundEncoder::spec)
+    }
+
+    /// The encoder of sound; none where the model does not hear.
+    pub fn sound_encoder(&self) -> Option<&SoundEncoder> {
+        self.shared.sounds.as_ref()
+    }
+
+    pub(crate) fn need_sounds(&self) -> Result<&SoundEncoder> {
+        let missing = || Error::InvalidRequest("this model does not hear: it takes no sounds".into());
+        self.shared.sounds.as_ref().ok_or_else(missing)
+    }
+
+    pub(crate) fn sound_marks(&self) -> Result<MediaMarks<'static>> {
+        let rule = &self.need_sounds()?.spec().prompt;
+        Ok(MediaMarks { part: "audio", marker: rule.marker, soft: rule.soft })
+    }
+
+    /// The rows of a sound behind the projector.
+    ///
+    /// # Errors
+    /// When the model does not hear, or the encoder cannot be loaded or fails.
+    pub fn sound_rows(&self, sound: &Sound) -> Result<Arc<SoundRows>> {
+        self.need_sounds()?.rows(Arc::new(sound.clone()))
+    }
+
+    /// `text` with what sounds become in the place of their markers, in order. Sounds beyond the markers go first.
+    ///
+    /// # Errors
+    /// When the model does not hear, a sound is too short for a single row, or there are more markers than sounds.
+    pub fn expand_sounds(&self, text: &str, sounds: &[Arc<Sound>]) -> Result<String> {
+        expand_prompt(text, self.sound_marks()?, &self.expanded_sounds(sounds)?).map_err(refused)
+    }
+
+    fn expanded_sounds(&self, sounds: &[Arc<Sound>]) -> Result<Vec<ExpandedPicture>> {
+        let spec = self.need_sounds()?.spec();
+        let one = |(i, sound): (usize, &Arc<Sound>)| match spec.layout(sound).rows() {
+            0 => Err(Error::InvalidRequest(format!(
+                "sound {} of {} is too short: it has no row of {:.3} s",
+                i + 1,
+                sounds.len(),
+                row_seconds(spec)
+            ))),
+            rows => Ok(ExpandedPicture { text: spec.prompt.soft.repeat(rows), rows }),
+        };
+        sounds.iter().enumerate().map(one).collect()
+    }
+
+    /// Tokens of a conversation whose sounds `options` has. Text of its messages that looks like a sound's marker stays text.
+    pub(crate) fn hearing_chat_tokens(&self, messages: &[Value], options: &ChatOptions) -> Result<Vec<u32>> {
+        let (messages, parts) = take_sounds(messages);
+        let (found, given) = (parts.len(), options.sounds.len());
+        let marks = self.sound_marks().map_err(|e| match (e, parts.first()) {
+            (Error::InvalidRequest(why), Some(part)) => Error::InvalidRequest(format!("{}: {why}", part.at)),
+            (e, _) => e,
+        })?;
+        if found != given {
+            return Err(Error::InvalidRequest(format!(
+                "the messages have {found} sounds, but {given} came with them"
+            )));
+        }
+        let (tokenizer, sounds) = (self.need_tokenizer()?, self.expanded_sounds(&options.sounds)?);
+        self.conversation(&messages, options, |template, conversation| {
+            Ok(template.encode_media(conversation, tokenizer, marks, &sounds).map_err(refused)?.ids)
+        })
+    }
+
+    /// Rows of the pictures and sounds of a request in the place of their soft tokens, and what is told of the pictures.
+    pub(crate) fn media_rows(
+        &self,
+        tokens: &[u32],
+        options: &GenerateOptions,
+    ) -> Result<(Vec<NumberRows>, PicturesUsed)> {
+        let (mut rows, used) = self.picture_rows(tokens, &options.images)?;
+        rows.extend(self.rows_of_sounds(tokens, &options.sounds)?);
+        rows.sort_by_key(|rows| rows.places().start);
+        Ok((rows, used))
+    }
+
+    pub(crate) fn rows_of_sounds(&self, tokens: &[u32], sounds: &[Arc<Sound>]) -> Result<Vec<NumberRows>> {
+        if sounds.is_empty() {
+            return Ok(vec![]);
+        }
+        let encoder = self.need_sounds()?;
+        let spec = encoder.spec();
+        let counts: Vec<usize> = sounds.iter().map(|sound| spec.layout(sound).rows()).collect();
+        let places = self.soft_places(tokens, spec.prompt.soft, ("sounds", &counts))?;
+        let (mut rest, mut out, mut jobs): (_, _, Vec<Arc<SoundJob>>) = (&places[..], vec![], vec![]);
+        for (sound, count) in sounds.iter().zip(counts) {
+            let (mine, behind) = rest.split_at(count);
+            rest = behind;
+            let (id, waker) = (encoder.id(sound), self.shared.service.waker());
+            // The same sound twice is one.
+            let known = jobs.iter().find(|job| *job.id() == id).cloned();
+            let job = known.unwrap_or_else(|| encoder.job((id, sound.clone()), move || waker.wake()));
+            let mut first = 0;
+            for run in mine.chunk_by(|a, b| a + 1 == *b) {
+                let part = first..first + run.len();
+                first = part.end;
+                let width = spec.projector.out;
+                out.push(NumberRows::of_source(run[0], width, job.clone(), (job.id(), part)));
+            }
+            jobs.push(job);
+        }
+        Ok(out)
+    }
+}
+
+/// Seconds of a row.
+fn row_seconds(spec: &SoundSpec) -> f64 {
+    (2 * spec.mean * spec.mel.hop) as f64 / f64::from(spec.mel.rate)
+}

@@ -1,0 +1,68 @@
+//! What pictures and sounds have in common: something becomes rows of a prompt by an encoder on a backend.
+
+use super::{eyes::Eyes, picture_rows::PictureRows};
+use crate::error::Result;
+use lamina_arch::vision::{VisionSource, VisionSpec};
+use lamina_engine::EncodedRows;
+use lamina_image::Picture;
+use lamina_plan::Backend;
+
+/// An encoder of one kind of thing, with what its queue and its cache have to know.
+pub trait Sense: Sized + 'static {
+    /// What it is, as data.
+    type Spec: Clone + Send + Sync + 'static;
+    /// What it takes.
+    type Input: Send + Sync + 'static;
+    /// What it gives.
+    type Rows: EncodedRows + 'static;
+    /// What it takes, in messages.
+    const NAME: &'static str;
+
+    /// Puts the encoder of `source` on `backend`.
+    ///
+    /// # Errors
+    /// When a weight is missing or broken, or the backend cannot run it.
+    fn of(source: &VisionSource, spec: Self::Spec, backend: &dyn Backend) -> Result<Self>;
+
+    /// Rows that the blocks have for an input.
+    fn patches(spec: &Self::Spec, input: &Self::Input) -> usize;
+
+    /// Rows of inputs, in slices; `wanted` is asked before each, and gives up by returning false.
+    ///
+    /// # Errors
+    /// When the backend fails, or it is not wanted any more.
+    fn rows_of(&mut self, inputs: &[&Self::Input], wanted: &dyn Fn() -> bool) -> Result<Vec<Self::Rows>>;
+
+    /// Bytes of rows.
+    fn bytes(rows: &Self::Rows) -> u64;
+
+    /// An input in a few words.
+    fn told(input: &Self::Input) -> String;
+}
+
+impl Sense for Eyes {
+    type Spec = VisionSpec;
+    type Input = Picture;
+    type Rows = PictureRows;
+    const NAME: &'static str = "pictures";
+
+    fn of(source: &VisionSource, spec: VisionSpec, backend: &dyn Backend) -> Result<Eyes> {
+        Eyes::of(source, spec, backend)
+    }
+
+    fn patches(spec: &VisionSpec, picture: &Picture) -> usize {
+        spec.layout(picture.size()).map_or(0, |layout| layout.patches())
+    }
+
+    fn rows_of(&mut self, pictures: &[&Picture], wanted: &dyn Fn() -> bool) -> Result<Vec<PictureRows>> {
+        self.encode_while(pictures, wanted)
+    }
+
+    fn bytes(rows: &PictureRows) -> u64 {
+        rows.bytes()
+    }
+
+    fn told(picture: &Picture) -> String {
+        format!("a picture of {}", picture.size())
+    }
+}

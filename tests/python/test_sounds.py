@@ -1,0 +1,83 @@
+"""Sounds in conversations, in every form in which they are given."""
+
+import asyncio
+import base64
+import wave
+from pathlib import Path
+
+import lamina
+import numpy as np
+import pytest
+
+FILE = Path(__file__).parents[2] / "crates/sound/tests/files/sweep.wav"
+
+
+@pytest.fixture(scope="module")
+def llm(shared):
+    with lamina.LLM(shared / "golden-vision" / "qwen2-audio", kv_dtype="f32", threads=2, progress=False) as model:
+        yield model
+
+
+def ask(llm, part, **options):
+    messages = [{"role": "user", "content": [part, {"type": "text", "text": "hear?"}]}]
+    return llm.chat(messages, max_tokens=8, temperature=0, ignore_eos=True, **options)
+
+
+@pytest.fixture(scope="module")
+def samples():
+    """The samples of the file, of 24 bits."""
+    with wave.open(str(FILE)) as file:
+        data = np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 3)
+    wide = np.zeros((len(data), 4), np.uint8)
+    wide[:, 1:] = data
+    return wide.view("<i4")[:, 0]
+
+
+def test_all_forms_of_a_sound_are_the_same(llm, samples):
+    data = FILE.read_bytes()
+    text = base64.b64encode(data).decode()
+    answer = ask(llm, {"type": "audio", "audio": FILE})
+    assert answer.usage.prompt_tokens == 47, "as many as in the reference's prompt"
+    forms = [
+        {"type": "audio", "audio": str(FILE)},
+        {"type": "audio", "audio": data},
+        {"type": "audio", "audio": (samples, 16_000)},
+        {"type": "audio", "audio": samples / np.float32(2**31), "sampling_rate": 16_000},
+        {"type": "input_audio", "input_audio": {"data": text, "format": "wav"}},
+        {"type": "audio_url", "audio_url": {"url": f"data:audio/wav;base64,{text}"}},
+    ]
+    for part in forms:
+        assert ask(llm, part).tokens == answer.tokens, part["type"]
+    assert ask(llm, {"type": "audio", "audio": (samples[:12_000], 8_000)}).usage.prompt_tokens == 47, "another rate"
+
+
+def test_a_coroutine_hears_too(llm):
+    messages = [{"role": "user", "content": [{"type": "audio", "audio": FILE}, {"type": "text", "text": "hear?"}]}]
+    answer = asyncio.run(llm.achat(messages, max_tokens=4, temperature=0, ignore_eos=True))
+    assert answer.tokens == ask(llm, messages[0]["content"][0]).tokens[:4]
+
+
+def test_the_place_of_what_cannot_be_heard_is_named(llm, samples):
+    wrong = [
+        ({"type": "audio"}, "has no sound"),
+        ({"type": "audio", "audio": b"RIFF"}, "this is no sound"),
+        ({"type": "audio", "audio": samples}, "sampling_rate"),
+        ({"type": "audio", "audio": (samples.reshape(2, -1), 16_000)}, "one channel"),
+        ({"type": "audio", "audio": "https://example.org/a.wav"}, "not fetched"),
+        ({"type": "input_audio", "input_audio": {"data": "!", "format": "wav"}}, "no base64 of a sound"),
+    ]
+    for part, why in wrong:
+        with pytest.raises(lamina.InvalidRequestError, match=why) as error:
+            ask(llm, part)
+        assert "messages[0].content[0]" in str(error.value)
+
+
+def test_a_template_shows_where_a_sound_stands(llm):
+    text = llm.apply_chat_template([{"role": "user", "content": [{"type": "audio", "audio": FILE}]}])
+    assert text == "<|user|><|audio_bos|><|AUDIO|><|audio_eos|><|end|><|model|>"
+
+
+def test_a_model_of_text_refuses_sounds(shared):
+    with lamina.LLM(shared / "golden-vision" / "qwen2-vl", threads=1, progress=False) as model:
+        with pytest.raises(lamina.InvalidRequestError, match=r"messages\[0\]\.content\[0\].*does not hear"):
+            ask(model, {"type": "audio", "audio": FILE})
