@@ -5,6 +5,7 @@
 
 pub mod chart;
 mod columns;
+mod energy;
 mod error;
 pub mod export;
 mod format;

@@ -1,6 +1,7 @@
 //! From a running model to a trace.
 
 use crate::{
+    energy::PackageEnergy,
     error::SeeError,
     log_events::{events, inside},
     trace::{
@@ -64,11 +65,12 @@ pub fn record(
     let TraceScope { detail, looks } = scope.into();
     let prompts =
         jobs.iter().map(|job| model.prompt_tokens(&job.prompt)).collect::<lamina::Result<Vec<_>>>()?;
-    let starved = starved_ns();
+    let (starved, energy) = (starved_ns(), PackageEnergy::now());
     // What lies inside of steps is looked at afterwards: the times of this run are those of a run without it.
     model.record(Some(detail.min(TraceDetail::Tokens)));
     let answers = run(model, jobs, &prompts, goes_on);
     let log = model.record(None);
+    let joules = energy.and_then(|before| before.joules_since());
     let answers = answers?;
     let log = log.ok_or_else(|| lamina::Error::Runtime("the engine has ended".into()))?;
     let asked: Vec<_> = prompts.into_iter().zip(&answers).collect();
@@ -82,6 +84,10 @@ pub fn record(
     if looked.is_some() {
         trace.run.detail = detail.name().to_owned();
         trace.run.inside_ns = Some(took.as_nanos() as u64);
+    }
+    match joules {
+        Ok(joules) => trace.run.joules = Some(joules),
+        Err(why) => trace.run.no_joules = why,
     }
     trace.run.starved_ns = starved.zip(starved_ns()).map(|(before, now)| now.saturating_sub(before));
     Ok((answers, trace))
@@ -188,6 +194,8 @@ fn of_log(
         ns: log.until,
         starved_ns: None,
         inside_ns: None,
+        joules: None,
+        no_joules: String::new(),
         dropped: log.dropped + looked.map_or(0, |looked| looked.dropped),
         page_tokens: PAGE_LEN as u32,
     };

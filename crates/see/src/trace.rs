@@ -61,6 +61,10 @@ pub struct RunFacts {
     pub starved_ns: Option<u64>,
     /// Nanoseconds of a second pass over the first text, which looked inside of its steps; none where there was none.
     pub inside_ns: Option<u64>,
+    /// Joules that the processor's packages took meanwhile, for all programs; none where that is not told.
+    pub joules: Option<f64>,
+    /// Why not.
+    pub no_joules: String,
     /// TraceEvents that made room for newer ones.
     pub dropped: u64,
     /// Tokens of a page.

@@ -39,13 +39,19 @@ pub(super) fn sums(trace: &Trace, _: &TextStrip) -> Option<Figure> {
         }
         _ => "",
     };
+    let power = trace.run.joules.map_or_else(String::new, |joules| {
+        format!(
+            " The processor's packages took *{} J* meanwhile, other programs' part included.",
+            number(joules)
+        )
+    });
     let row = |(word, (_, ns)): (&&str, (&str, u64))| vec![(*word).to_owned(), ns.to_string()];
     Some(Figure {
         id: "sums",
         title: "All of it",
         key: time(all as f64),
         finding: format!(
-            "{} steps took *{}*; *{} %* of that was not the machine but the engine around it and what was recorded.{busy}",
+            "{} steps took *{}*; *{} %* of that was not the machine but the engine around it and what was recorded.{power}{busy}",
             number(steps as f64),
             time(all as f64),
             number(own)

@@ -21,7 +21,7 @@ pub const TRACE: FieldTable = FieldTable {
     sampling: false,
     fields: &[
         taken("seconds", "how long is recorded, up to 300 [default: 10]"),
-        taken("detail", "steps, ops or tokens [default: ops]"),
+        taken("detail", "steps, ops, tokens or inside [default: ops]"),
         taken("request", "instead: the steps of this request or answer, as far as they are remembered"),
         taken("model", "name of the model"),
     ],
