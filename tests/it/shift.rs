@@ -3,7 +3,7 @@
 
 use crate::common::answers::bits;
 use crate::common::rests;
-use lamina::{Completion, GenerateOptions, KvType, LoadOptions, Model, Prompt};
+use lamina::{AnswerState, Completion, GenerateOptions, KvType, LoadOptions, Model, Prompt};
 use lamina_fixtures::{Models, names, packaged, tokens};
 use std::path::Path;
 
@@ -83,6 +83,35 @@ fn memory_stays_as_it_is_and_others_are_not_disturbed() {
     assert!(rests(&model));
     let whole = answer(&model, ask(0), 5000, Some(4));
     assert_eq!(whole.tokens.len(), 5000);
+}
+
+#[test]
+fn an_answer_that_was_cut_shifts_where_it_would_have() {
+    let model = load(&packaged());
+    let ask = |count, compress: Option<&str>, resume| {
+        let mut options = GenerateOptions {
+            max_tokens: Some(count),
+            ignore_eos: true,
+            context_shift: Some(SINKS),
+            compress: compress.map(|text| text.parse().expect("is a method")),
+            resume,
+            ..GenerateOptions::default()
+        };
+        options.sampling.set("seed", 3i64).expect("known");
+        options.sampling.set("logprobs", 2i64).expect("known");
+        // Its own first shift, one behind the prompt, and several more: contexts of 64 tokens, 30 of which stay.
+        let prompt = Prompt::Tokens((0..90).map(|t| 20 + t * 7 % 300).collect());
+        model.generate(&prompt, &options).expect("runs").remove(0)
+    };
+    for compress in [None, Some("snapkv:24,window=8,pool=3")] {
+        let whole = bits(&ask(130, compress, None));
+        for count in [1, 28, 29, 30, 31, 58, 59, 60, 61, 75, 100, 129] {
+            let cut = ask(count, compress, None);
+            let resume = Some(AnswerState { tokens: cut.tokens.clone(), sampler: cut.sampler });
+            let more = ask(130 - count, compress, resume);
+            assert!([bits(&cut), bits(&more)].concat() == whole, "cut behind {count}, {compress:?}");
+        }
+    }
 }
 
 #[test]

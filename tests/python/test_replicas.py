@@ -8,10 +8,12 @@ import os
 import random
 import re
 import signal
+import struct
 import threading
 import time
 import urllib.request
 
+import numpy as np
 import pytest
 from serving import Live
 from test_serve_tools import NOW, TEMPLATE, TOOL
@@ -59,6 +61,16 @@ CASES = {
     "native mirostat": ("/completion", {
         "prompt": PROMPT, "seed": 17, "n_predict": 120, "stream": True, "mirostat": 2, "mirostat_tau": 4.0, "n_probs": 2, **LONG}),
     "native whole": ("/completion", {"prompt": PROMPT, "seed": 18, "n_predict": 100, "xtc_probability": 0.5, **LONG}),
+    "adapter": ("/v1/completions", {
+        "prompt": PROMPT, "seed": 19, "max_tokens": 120, "stream": True, "lora": {"poet": 1.0}, "logprobs": 2, **LONG}),
+    "adapters n=2": ("/v1/completions", {
+        "prompt": PROMPT, "seed": 20, "n": 2, "max_tokens": 80, "lora": {"poet": 0.5}, **LONG}),
+    "compressed prompt": ("/v1/completions", {
+        "prompt": PROMPT + " girl and her dog." * 30, "seed": 21, "max_tokens": 120, "stream": True, "compress": "snapkv:64", **LONG}),
+    "shifted context": ("/v1/completions", {
+        "prompt": PROMPT + " boy who had a cat." * 55, "seed": 22, "max_tokens": 300, "stream": True, "logprobs": 1, **LONG}),
+    "compressed and shifted": ("/v1/completions", {
+        "prompt": PROMPT + " boy who had a cat." * 55, "seed": 23, "max_tokens": 250, "compress": "snapkv:96", **LONG}),
     "embeddings": ("/v1/embeddings", {"input": [PROMPT, "a dog"]}),
     "tokenize": ("/tokenize", {"content": PROMPT}),
 }
@@ -80,11 +92,28 @@ def plain(text):
     return "\n".join(sorted(lines, key=lambda line: int(re.findall(r'"choices":\[\{"index":(\d+)', line + '"choices":[{"index":99')[0])))
 
 
+def adapter(folder):
+    """An adapter as PEFT saves them, with random matrices of rank 2 for the queries of the model inside the package."""
+    random, header, data = np.random.default_rng(1), {}, b""
+    for layer in range(4):
+        for half, shape in (("lora_A", (2, 256)), ("lora_B", (256, 2))):
+            values = random.normal(0, 0.1, shape).astype("<f4").tobytes()
+            name = f"base_model.model.model.layers.{layer}.self_attn.q_proj.{half}.weight"
+            header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+            data += values
+    text = json.dumps(header).encode()
+    (folder / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2, "lora_alpha": 8}))
+    return folder
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     template = tmp_path_factory.mktemp("template") / "template.jinja"
     template.write_text(TEMPLATE)
-    with Live("--replicas", 2, "--threads", 1, "--draft", "ngram", "--chat-template", template) as live:
+    poet = adapter(tmp_path_factory.mktemp("poet"))
+    options = ("--draft", "ngram", "--chat-template", template, "--lora", f"poet={poet}@0", "--context", 512, "--context-shift", 8)
+    with Live("--replicas", 2, "--threads", 1, *options) as live:
         wait(lambda: all(r["state"] == "up" for r in replicas(live)))
         yield live
 

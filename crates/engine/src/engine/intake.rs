@@ -94,9 +94,7 @@ impl Intake {
         };
         let mut s = Sequence::new(request, plan, &identity.loras, arrival)?;
         s.compressor = compressor.map(Arc::new);
-        if s.overflows(*context) {
-            s.shift(*context);
-        }
+        s.shift_as_told(*context);
         if let Some(namer) = namer {
             let pages = s.sharable() / PAGE_LEN;
             let cells = (0..pages).map(|page| s.cells(page * PAGE_LEN..(page + 1) * PAGE_LEN));

@@ -21,6 +21,15 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
+    /// Tokens at the end of the prompt that an answer had before it was cut.
+    pub fn resumed(&self) -> usize {
+        if let Purpose::Answer(answer) = self {
+            answer.generation.resume.map_or(0, |r| r.answered)
+        } else {
+            0
+        }
+    }
+
     /// A pass none of whose rows was handed out.
     pub fn of_pass(pass: Pass, plan: &Plan) -> Purpose {
         Purpose::Pass { free: is_free(&pass, plan), pass, handed: 0 }

@@ -17,6 +17,8 @@ pub(crate) struct ContextShifts {
     pub prompt: usize,
     /// Tokens that were chosen and count as prompt since the last shift.
     pub chosen: usize,
+    /// Tokens at the end of the prompt that an answer had before it was cut, behind its last shift.
+    pub resumed: usize,
     /// Shifts.
     pub times: u32,
 }
@@ -31,13 +33,33 @@ impl Sequence {
         if let Purpose::Answer(answer) = &self.purpose { answer.generation.context_shift } else { None }
     }
 
+    /// Shifts as often as the context was full while the tokens came that it begins with: the prompt at once, those of an answer
+    /// that goes on one by one. It has not run.
+    pub fn shift_as_told(&mut self, context: usize) {
+        if !self.overflows(context) {
+            return;
+        }
+        let told = self.tokens.split_off(self.tokens.len().saturating_sub(self.shifted.resumed));
+        (self.prompt_len, self.shifted.resumed) = (self.tokens.len(), 0);
+        for token in told {
+            if self.overflows(context) {
+                self.shift(context);
+            }
+            self.tokens.push(token);
+            (self.prompt_len, self.shifted.resumed) = (self.prompt_len + 1, self.shifted.resumed + 1);
+        }
+        if self.overflows(context) {
+            self.shift(context);
+        }
+    }
+
     /// Drops the older half of the tokens behind the first ones that stay. It holds no memory.
     pub fn shift(&mut self, context: usize) {
         let Some(sinks) = self.sinks() else { return };
         let kept = context.saturating_sub(sinks).div_ceil(2);
         let chosen = self.answered();
         self.tokens.drain(sinks..(self.tokens.len() - kept).max(sinks));
-        self.shifted = ContextShifts { chosen, times: self.shifted.times + 1, ..self.shifted };
+        self.shifted = ContextShifts { chosen, resumed: 0, times: self.shifted.times + 1, ..self.shifted };
         self.prompt_len = self.tokens.len();
         self.prompt_pages = Arc::default();
         if let Purpose::Answer(answer) = &mut self.purpose {

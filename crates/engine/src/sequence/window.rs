@@ -20,10 +20,9 @@ impl Sequence {
 
     /// Place of the first token that was chosen and not given; none for a pass.
     pub fn decode_from(&self) -> Option<usize> {
-        let Purpose::Answer(answer) = &self.purpose else { return None };
+        let Purpose::Answer(_) = &self.purpose else { return None };
         // The beginning of an answer that goes on was no part of the prompt; a shift makes all that it keeps a prompt.
-        let resumed = answer.generation.resume.filter(|_| self.shifted.times == 0).map_or(0, |r| r.answered);
-        Some(self.prompt_len.saturating_sub(resumed))
+        Some(self.prompt_len.saturating_sub(self.shifted.resumed))
     }
 
     /// True where its next rows are those behind which its cache is compressed.
