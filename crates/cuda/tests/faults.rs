@@ -75,8 +75,8 @@ const FAULTS: &[KernelFault] = &[
     KernelFault {
         what: "a stage of inputs is asked for where others still multiply",
         file: "tensor.h",
-        from: "  BARRIER();\n  ask_stage<L>(s,",
-        to: "  if (!FAULT) BARRIER();\n  ask_stage<L>(s,",
+        from: "  BARRIER();\n  if (!SINCE_80) land_stage",
+        to: "  if (!FAULT) BARRIER();\n  if (!SINCE_80) land_stage",
         part: "linear 129x256 Q4_0",
     },
     KernelFault {
@@ -89,15 +89,15 @@ const FAULTS: &[KernelFault] = &[
     KernelFault {
         what: "a stage of inputs takes the slot of the one that is multiplied",
         file: "tensor.h",
-        from: "(u32)first / STAGE_BLOCKS % STAGES",
-        to: "(u32)first / STAGE_BLOCKS % (FAULT ? STAGES - 1 : STAGES)",
+        from: "SINCE_80 ? STAGES : HELD_STAGES",
+        to: "SINCE_80 ? FAULT ? STAGES - 1 : STAGES : HELD_STAGES",
         part: "linear 129x256 Q6_K",
     },
     KernelFault {
         what: "sums of a super-block are asked for before those of the last one are read",
         file: "tensor.h",
-        from: "if (first % 8 == 8 - STAGE_BLOCKS)",
-        to: "if (first % 8 == (FAULT ? 0 : 8 - STAGE_BLOCKS))",
+        from: "return first % 8 == 8 - STAGE_BLOCKS",
+        to: "return first % 8 == (FAULT ? 0 : 8 - STAGE_BLOCKS)",
         part: "linear 40x512 Q4_K",
     },
     KernelFault {
