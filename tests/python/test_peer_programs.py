@@ -137,7 +137,7 @@ import json
 from llama_cpp import Llama, LlamaGrammar
 
 llm = Llama(model_path=MODEL, chat_format="chatml", verbose=False)
-grammar = LlamaGrammar.from_json_schema(json.dumps({"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"]}))
+grammar = LlamaGrammar.from_json_schema(json.dumps({"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"], "additionalProperties": False}))
 print(json.loads(llm("Number: ", grammar=grammar, max_tokens=-1)["choices"][0]["text"])["n"] in (1, 2))
 """,
         "True",

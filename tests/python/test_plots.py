@@ -35,7 +35,7 @@ def test_figures_are_drawn(tmp_path, name):
         assert done.returncode == 0, done.stderr
         text = picture.read_text(encoding="utf-8")
         assert "http://" not in text.replace("http://www.w3.org", "") and "<script" not in text
-        drawing = text if end == "svg" else text[text.index("<svg") : text.index("</svg>") + 6]
+        drawing = text if end == "svg" else text[text.index("<svg") : text.rindex("</svg>") + 6]
         drawn = list(xml.fromstring(drawing).iter())
         assert len([mark for mark in drawn if mark.tag.endswith(("rect", "path"))]) > 1
         assert len([mark for mark in drawn if mark.tag.endswith("text")]) > 2

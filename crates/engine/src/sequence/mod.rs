@@ -122,7 +122,11 @@ impl Sequence {
         Some(Sequence {
             id: 0,
             prompt_len,
-            shifted: ContextShifts { prompt: prompt_len, resumed: purpose.resumed(), ..ContextShifts::default() },
+            shifted: ContextShifts {
+                prompt: prompt_len,
+                resumed: purpose.resumed(),
+                ..ContextShifts::default()
+            },
             root,
             prompt_pages: Arc::default(),
             compressor: None,
