@@ -244,7 +244,9 @@ def pages():
 
 
 if __name__ == "__main__":
+    # Made before those that are there go: without a command nothing is lost.
+    made = pages()
     shutil.rmtree(SHIPPED, ignore_errors=True)
-    for name, text in pages().items():
+    for name, text in made.items():
         (DOCS / name).parent.mkdir(parents=True, exist_ok=True)
         (DOCS / name).write_text(text)

@@ -84,6 +84,9 @@ fn what_cannot_be_heard_is_said() {
     let click = Arc::new(Sound::new(vec![0.5; 10], 16_000).unwrap());
     let short = refused(&ChatOptions { sounds: vec![click], ..ChatOptions::default() });
     assert!(short.contains("too short") && short.contains("0.040 s"), "{short}");
+    let spelled =
+        ChatOptions { sounds: vec![sweep()], no_split_special_tokens: true, ..ChatOptions::default() };
+    assert!(refused(&spelled).contains("leave that option out"));
     let deaf = load(&path, |o| lamina::LoadOptions { mmproj: lamina::MmprojChoice::Off, ..o });
     let chat = ChatOptions { sounds: vec![sweep()], ..ChatOptions::default() };
     let error = deaf.chat_tokens(&messages(), &chat).unwrap_err().to_string();

@@ -81,3 +81,9 @@ def test_a_model_of_text_refuses_sounds(shared):
     with lamina.LLM(shared / "golden-vision" / "qwen2-vl", threads=1, progress=False) as model:
         with pytest.raises(lamina.InvalidRequestError, match=r"messages\[0\]\.content\[0\].*does not hear"):
             ask(model, {"type": "audio", "audio": FILE})
+
+
+def test_a_sound_that_the_context_does_not_hold_is_refused_unheard(shared):
+    with lamina.LLM(shared / "golden-vision" / "qwen2-audio", context=32, threads=1, progress=False) as model:
+        with pytest.raises(lamina.LaminaError, match="47 tokens, those of its sounds are .*holds 32: give fewer or shorter sounds"):
+            ask(model, {"type": "audio", "audio": FILE})

@@ -24,6 +24,7 @@ mod device;
 mod generate;
 mod gpu_search;
 mod info_json;
+mod media;
 #[cfg(all(feature = "metal", target_os = "macos", target_arch = "aarch64"))]
 mod metal;
 mod model;

@@ -320,8 +320,8 @@ impl Model {
     /// Ends the engine and frees its memory; later requests fail.
     pub fn close(&self) {
         self.shared.service.close();
-        self.shared.pictures.iter().for_each(PictureEncoder::close);
-        self.shared.sounds.iter().for_each(SoundEncoder::close);
+        self.shared.pictures.iter().for_each(|encoder| encoder.close());
+        self.shared.sounds.iter().for_each(|encoder| encoder.close());
     }
 
     /// Tokens of a prompt, with the beginning token before a text.

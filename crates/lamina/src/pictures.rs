@@ -1,12 +1,6 @@
 //! Pictures in prompts: how many tokens they take, and the text that takes the place of their markers.
 
-use crate::{
-    Error, Result,
-    chat::refused,
-    chat_options::ChatOptions,
-    generate::{GenerateOptions, Prompt},
-    model::Model,
-};
+use crate::{Error, Result, chat::refused, chat_options::ChatOptions, generate::Prompt, model::Model};
 use lamina_arch::vision::{PictureLayout, VisionSpec};
 use lamina_chat::{ExpandedPicture, MediaMarks, expand_prompt, take_pictures};
 use lamina_image::{Picture, RequestLimits, RequestReader};
@@ -21,7 +15,7 @@ const TEXT_ONLY: &str =
 impl Model {
     /// What the model does with pictures; none where it takes text only.
     pub fn vision(&self) -> Option<&VisionSpec> {
-        self.shared.pictures.as_ref().map(PictureEncoder::spec)
+        self.shared.pictures.as_ref().map(|encoder| encoder.spec())
     }
 
     /// The encoder of pictures; none where the model takes text only.
@@ -94,35 +88,12 @@ impl Model {
         self.need_pictures()?.rows(Arc::new(picture.clone()))
     }
 
-    /// Tokens that are never chosen: rows of pictures and sounds stand in their places.
-    pub(crate) fn soft_tokens(&self) -> Arc<[u32]> {
-        let (seen, heard) =
-            (self.vision().map(|spec| spec.prompt.soft), self.hearing().map(|spec| spec.prompt.soft));
-        let soft = seen.into_iter().chain(heard);
-        soft.filter_map(|soft| self.tokenizer()?.token_to_id(soft)).collect()
-    }
-
     /// `text` with what pictures become in the place of their markers, in order. Pictures beyond the markers go first.
     ///
     /// # Errors
     /// As for [`Model::image_layout`]; also when there are more markers than pictures.
     pub fn expand_images(&self, text: &str, images: &[Arc<Picture>]) -> Result<String> {
         expand_prompt(text, self.marks()?, &self.expanded(images)?).map_err(refused)
-    }
-
-    /// Tokens of a prompt with the pictures and sounds of its options.
-    pub(crate) fn media_tokens(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<Vec<u32>> {
-        match prompt {
-            Prompt::Text(text) if !options.sounds.is_empty() => {
-                let heard = self.expand_sounds(text, &options.sounds)?;
-                let seen = match options.images.is_empty() {
-                    true => heard,
-                    false => self.expand_images(&heard, &options.images)?,
-                };
-                self.tokenize(&seen, Special::ADD_AND_PARSE)
-            }
-            prompt => self.seeing_tokens(prompt, &options.images),
-        }
     }
 
     /// Tokens of a prompt with pictures.
@@ -138,29 +109,10 @@ impl Model {
         }
     }
 
-    /// Tokens of a conversation whose pictures `options` has. Text of its messages that looks like a picture's marker stays
-    /// text.
+    /// Tokens of a conversation whose pictures `options` has.
     pub(crate) fn seeing_chat_tokens(&self, messages: &[Value], options: &ChatOptions) -> Result<Vec<u32>> {
-        let (messages, parts) = take_pictures(messages);
-        let (found, given) = (parts.len(), options.images.len());
-        let marks = self.marks().map_err(|e| match (e, parts.first()) {
-            (Error::InvalidRequest(why), Some(part)) => Error::InvalidRequest(format!("{}: {why}", part.at)),
-            (e, _) => e,
-        })?;
-        if found != given {
-            return Err(Error::InvalidRequest(format!(
-                "the messages have {found} pictures, but {given} came with them"
-            )));
-        }
-        if options.no_split_special_tokens {
-            return Err(Error::InvalidRequest(
-                "beside pictures, special tokens that messages spell stay text: leave that option out".into(),
-            ));
-        }
-        let (tokenizer, pictures) = (self.need_tokenizer()?, self.expanded(&options.images)?);
-        self.conversation(&messages, options, |template, conversation| {
-            let prompt = template.encode_media(conversation, tokenizer, marks, &pictures).map_err(refused)?;
-            Ok(prompt.ids)
-        })
+        let given = ("pictures", options.images.len());
+        let expanded = || self.expanded(&options.images);
+        self.media_chat_tokens(take_pictures(messages), options, given, self.marks(), expanded)
     }
 }

@@ -1,13 +1,10 @@
 //! Sounds in prompts: how many tokens they take, the text that takes the place of their markers, and their rows.
 
-use crate::{
-    Error, Result, chat::refused, chat_options::ChatOptions, generate::GenerateOptions, model::Model,
-    picture_use::PicturesUsed,
-};
+use crate::{Error, Result, chat::refused, chat_options::ChatOptions, media::runs_of_rows, model::Model};
 use lamina_arch::sound::SoundSpec;
 use lamina_chat::{ExpandedPicture, MediaMarks, expand_prompt, take_sounds};
 use lamina_engine::NumberRows;
-use lamina_load::vision::{SoundEncoder, SoundJob, SoundRows};
+use lamina_load::vision::{SoundEncoder, SoundRows};
 use lamina_sound::Sound;
 use serde_json::Value;
 use std::sync::Arc;
@@ -15,7 +12,7 @@ use std::sync::Arc;
 impl Model {
     /// What the model does with sounds; none where it does not hear.
     pub fn hearing(&self) -> Option<&SoundSpec> {
-        self.shared.sounds.as_ref().map(SoundEncoder::spec)
+        self.shared.sounds.as_ref().map(|encoder| encoder.spec())
     }
 
     /// The encoder of sound; none where the model does not hear.
@@ -63,60 +60,29 @@ impl Model {
         sounds.iter().enumerate().map(one).collect()
     }
 
-    /// Tokens of a conversation whose sounds `options` has. Text of its messages that looks like a sound's marker stays text.
+    /// Tokens of a conversation whose sounds `options` has.
     pub(crate) fn hearing_chat_tokens(&self, messages: &[Value], options: &ChatOptions) -> Result<Vec<u32>> {
-        let (messages, parts) = take_sounds(messages);
-        let (found, given) = (parts.len(), options.sounds.len());
-        let marks = self.sound_marks().map_err(|e| match (e, parts.first()) {
-            (Error::InvalidRequest(why), Some(part)) => Error::InvalidRequest(format!("{}: {why}", part.at)),
-            (e, _) => e,
-        })?;
-        if found != given {
-            return Err(Error::InvalidRequest(format!(
-                "the messages have {found} sounds, but {given} came with them"
-            )));
-        }
-        let (tokenizer, sounds) = (self.need_tokenizer()?, self.expanded_sounds(&options.sounds)?);
-        self.conversation(&messages, options, |template, conversation| {
-            Ok(template.encode_media(conversation, tokenizer, marks, &sounds).map_err(refused)?.ids)
-        })
+        let given = ("sounds", options.sounds.len());
+        let expanded = || self.expanded_sounds(&options.sounds);
+        self.media_chat_tokens(take_sounds(messages), options, given, self.sound_marks(), expanded)
     }
 
-    /// Rows of the pictures and sounds of a request in the place of their soft tokens, and what is told of the pictures.
-    pub(crate) fn media_rows(
-        &self,
-        tokens: &[u32],
-        options: &GenerateOptions,
-    ) -> Result<(Vec<NumberRows>, PicturesUsed)> {
-        let (mut rows, used) = self.picture_rows(tokens, &options.images)?;
-        rows.extend(self.rows_of_sounds(tokens, &options.sounds)?);
-        rows.sort_by_key(|rows| rows.places().start);
-        Ok((rows, used))
-    }
-
+    /// Rows of sounds in the place of the soft tokens of a prompt. Nothing is encoded here.
     pub(crate) fn rows_of_sounds(&self, tokens: &[u32], sounds: &[Arc<Sound>]) -> Result<Vec<NumberRows>> {
         if sounds.is_empty() {
             return Ok(vec![]);
         }
         let encoder = self.need_sounds()?;
-        let spec = encoder.spec();
+        let (spec, width) = (encoder.spec(), encoder.spec().projector.out);
         let counts: Vec<usize> = sounds.iter().map(|sound| spec.layout(sound).rows()).collect();
-        let places = self.soft_places(tokens, spec.prompt.soft, ("sounds", &counts))?;
-        let (mut rest, mut out, mut jobs): (_, _, Vec<Arc<SoundJob>>) = (&places[..], vec![], vec![]);
+        let advice = "give fewer or shorter sounds";
+        let places = self.soft_places(tokens, (spec.prompt.soft, width), ("sounds", &counts), advice)?;
+        let (mut rest, mut out, mut jobs) = (&places[..], vec![], vec![]);
         for (sound, count) in sounds.iter().zip(counts) {
             let (mine, behind) = rest.split_at(count);
             rest = behind;
-            let (id, waker) = (encoder.id(sound), self.shared.service.waker());
-            // The same sound twice is one.
-            let known = jobs.iter().find(|job| *job.id() == id).cloned();
-            let job = known.unwrap_or_else(|| encoder.job((id, sound.clone()), move || waker.wake()));
-            let mut first = 0;
-            for run in mine.chunk_by(|a, b| a + 1 == *b) {
-                let part = first..first + run.len();
-                first = part.end;
-                let width = spec.projector.out;
-                out.push(NumberRows::of_source(run[0], width, job.clone(), (job.id(), part)));
-            }
+            let job = self.media_job(encoder, &jobs, sound);
+            out.extend(runs_of_rows(&job, width, mine));
             jobs.push(job);
         }
         Ok(out)

@@ -8,6 +8,7 @@ mod families;
 mod family;
 mod layout;
 mod lookup;
+mod whisper;
 
 use crate::{
     spec::Act,

@@ -183,6 +183,14 @@ impl Sense for Ears {
         })
     }
 
+    fn form(sound: &Sound) -> String {
+        sound.rate().to_string()
+    }
+
+    fn content(sound: &Sound, out: &mut Vec<u8>) {
+        out.extend(sound.samples().iter().flat_map(|sample| sample.to_le_bytes()));
+    }
+
     fn patches(spec: &SoundSpec, sound: &Sound) -> usize {
         spec.layout(sound).encoded()
     }

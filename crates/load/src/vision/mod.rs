@@ -2,14 +2,15 @@
 
 mod blocks;
 mod ears;
-mod encoder;
 mod eyes;
 mod fold;
 mod job;
 mod order;
+mod picture_encoder;
 mod picture_rows;
 mod places;
 mod row_cache;
+mod row_encoder;
 mod search;
 mod sense;
 mod sizes;
@@ -19,13 +20,14 @@ mod stage;
 mod worker;
 
 pub use ears::{Ears, SoundRows};
-pub use encoder::PictureEncoder;
 pub use eyes::Eyes;
 pub use job::{EncodeJob, PictureJob};
+pub use picture_encoder::PictureEncoder;
 pub use picture_rows::{CutPicture, PictureRows};
+pub use row_encoder::RowEncoder;
 pub(crate) use search::find_encoder;
 pub use search::vision_of;
 pub use sense::Sense;
 pub(crate) use sizes::picture_parts;
-pub use sound_encoder::{SoundEncoder, SoundJob};
+pub use sound_encoder::SoundEncoder;
 pub use worker::EncoderCounts;

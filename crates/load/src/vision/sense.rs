@@ -1,16 +1,17 @@
 //! What pictures and sounds have in common: something becomes rows of a prompt by an encoder on a backend.
 
 use super::{eyes::Eyes, picture_rows::PictureRows};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use lamina_arch::vision::{VisionSource, VisionSpec};
 use lamina_engine::EncodedRows;
 use lamina_image::Picture;
 use lamina_plan::Backend;
+use std::fmt;
 
 /// An encoder of one kind of thing, with what its queue and its cache have to know.
 pub trait Sense: Sized + 'static {
     /// What it is, as data.
-    type Spec: Clone + Send + Sync + 'static;
+    type Spec: Clone + fmt::Debug + Send + Sync + 'static;
     /// What it takes.
     type Input: Send + Sync + 'static;
     /// What it gives.
@@ -23,6 +24,20 @@ pub trait Sense: Sized + 'static {
     /// # Errors
     /// When a weight is missing or broken, or the backend cannot run it.
     fn of(source: &VisionSource, spec: Self::Spec, backend: &dyn Backend) -> Result<Self>;
+
+    /// Whether it can take an input.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn check(_spec: &Self::Spec, _input: &Self::Input) -> Result<()> {
+        Ok(())
+    }
+
+    /// How the content of an input lies: two of the same content in the same form are the same.
+    fn form(input: &Self::Input) -> String;
+
+    /// Adds the content of an input to `out`.
+    fn content(input: &Self::Input, out: &mut Vec<u8>);
 
     /// Rows that the blocks have for an input.
     fn patches(spec: &Self::Spec, input: &Self::Input) -> usize;
@@ -48,6 +63,18 @@ impl Sense for Eyes {
 
     fn of(source: &VisionSource, spec: VisionSpec, backend: &dyn Backend) -> Result<Eyes> {
         Eyes::of(source, spec, backend)
+    }
+
+    fn check(spec: &VisionSpec, picture: &Picture) -> Result<()> {
+        spec.layout(picture.size()).map(drop).map_err(|e| Error::InvalidRequest(e.to_string()))
+    }
+
+    fn form(picture: &Picture) -> String {
+        picture.size().to_string()
+    }
+
+    fn content(picture: &Picture, out: &mut Vec<u8>) {
+        out.extend_from_slice(picture.rgb());
     }
 
     fn patches(spec: &VisionSpec, picture: &Picture) -> usize {

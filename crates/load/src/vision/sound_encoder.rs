@@ -1,42 +1,22 @@
-//! The encoder of sound of a loaded model, which begins with the first sound whose rows somebody wants.
+//! The encoder of sound of a loaded model: whether there is one, and what it takes of memory.
 
 use super::{
-    ears::{Ears, SoundRows},
-    job::EncodeJob,
+    ears::Ears,
+    row_encoder::RowEncoder,
     sizes::{cache_bytes, sound_bytes},
-    worker::{EncoderCounts, EncoderWorker},
 };
-use crate::{
-    error::{Error, Result},
-    identity::encoder_identity,
-    mmproj::MmprojChoice,
-    options::LoadOptions,
-};
-use lamina_arch::{
-    sound::{SoundFamily, SoundSpec},
-    vision::VisionSource,
-};
-use lamina_engine::{
-    Name,
-    kv::content::{Cells, sha256},
-};
+use crate::{error::Result, identity::encoder_identity, mmproj::MmprojChoice, options::LoadOptions};
+use lamina_arch::{sound::SoundFamily, vision::VisionSource};
 use lamina_plan::Backend;
 use lamina_planner::MemoryPart;
-use lamina_sound::Sound;
 use lamina_store::Checkpoint;
-use std::sync::{Arc, mpsc::channel};
+use std::ops::Deref;
 
-/// A sound whose rows somebody may want.
-pub type SoundJob = EncodeJob<Ears>;
-
-/// What turns sounds into rows of a model. Nothing of it takes memory before the first sound comes.
+/// What turns sounds into rows of a model.
 pub struct SoundEncoder {
-    spec: SoundSpec,
+    rows: RowEncoder<Ears>,
     family: &'static SoundFamily,
-    /// Names what computes, with which weights: rows of other builds, files and types have other bits.
-    identity: String,
     parts: [MemoryPart; 3],
-    worker: Arc<EncoderWorker<Ears>>,
 }
 
 impl SoundEncoder {
@@ -66,9 +46,9 @@ impl SoundEncoder {
         let cache = cache_bytes(options, backend);
         let parts = [("sound encoder", weights), ("sound memory", working), ("sound cache", cache)];
         let parts = parts.map(|(name, bytes)| MemoryPart { name, bytes });
-        let identity = format!("{} {:?}", backend.identity(), encoder_identity(ck, options));
-        let worker = EncoderWorker::new(spec.clone(), source, own, cache);
-        Ok((Some(SoundEncoder { spec, family, identity, parts, worker: Arc::new(worker) }), None))
+        let weights = format!("{:?}", encoder_identity(ck, options));
+        let rows = RowEncoder::new(spec, source, own, &weights, cache);
+        Ok((Some(SoundEncoder { rows, family, parts }), None))
     }
 
     /// What it takes of memory, by use.
@@ -80,60 +60,12 @@ impl SoundEncoder {
     pub fn family(&self) -> &'static str {
         self.family.name
     }
-
-    /// What it is.
-    pub fn spec(&self) -> &SoundSpec {
-        &self.spec
-    }
-
-    /// What names a sound: its samples, what becomes of them, and what computes it.
-    pub fn id(&self, sound: &Sound) -> Name {
-        let mut text = format!("{} {} {:?}", self.identity, sound.rate(), self.spec).into_bytes();
-        text.extend(sound.samples().iter().flat_map(|sample| sample.to_le_bytes()));
-        sha256(&text, &Cells::from(&[][..]))
-    }
-
-    /// A sound with its [`SoundEncoder::id`] whose rows are made when somebody asks for them, and not before; `ready` is called
-    /// when they are there or cannot be made.
-    pub fn job(
-        &self,
-        (id, sound): (Name, Arc<Sound>),
-        ready: impl Fn() + Send + Sync + 'static,
-    ) -> Arc<SoundJob> {
-        let worker = self.worker.clone();
-        SoundJob::new((id, sound), Box::new(move |job| worker.push(job)), Box::new(ready))
-    }
-
-    /// The rows of a sound, as they are kept or newly made. Waits for them.
-    ///
-    /// # Errors
-    /// When the encoder cannot be loaded, or the backend fails.
-    pub fn rows(&self, sound: Arc<Sound>) -> Result<Arc<SoundRows>> {
-        let (done, is_done) = channel();
-        // Who asked may have gone away.
-        let job = self.job((self.id(&sound), sound), move || _ = done.send(()));
-        loop {
-            if let Some(rows) = job.get() {
-                return rows;
-            }
-            let gone = |_| Error::Runtime("the encoder of sound has ended".into());
-            is_done.recv().map_err(gone)?;
-        }
-    }
-
-    /// What it did so far.
-    pub fn counts(&self) -> EncoderCounts {
-        self.worker.counts()
-    }
-
-    /// Ends its thread and frees its memory; sounds that wait fail.
-    pub fn close(&self) {
-        self.worker.close();
-    }
 }
 
-impl Drop for SoundEncoder {
-    fn drop(&mut self) {
-        self.close();
+impl Deref for SoundEncoder {
+    type Target = RowEncoder<Ears>;
+
+    fn deref(&self) -> &RowEncoder<Ears> {
+        &self.rows
     }
 }

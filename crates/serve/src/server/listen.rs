@@ -2,10 +2,11 @@
 
 use super::StartError;
 use crate::options::ServeOptions;
+#[cfg(unix)]
+use std::path::PathBuf;
 use std::{
     io,
     net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs},
-    path::PathBuf,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 

@@ -69,6 +69,8 @@ pub struct Server {
     drain: CancellationToken,
     ended: Mutex<mpsc::Receiver<()>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Where signals are listened to.
+    #[cfg(unix)]
     runtime: tokio::runtime::Handle,
 }
 
@@ -109,6 +111,7 @@ impl Server {
         let front = Arc::new(Front::new(app.clone(), access, keys, tls, large, routes));
         let drain = CancellationToken::new();
         let connections = Connections::new(front.clone(), drain.clone());
+        #[cfg(unix)]
         let handle = runtime.handle().clone();
         let (over, ended) = mpsc::channel();
         let worker = ServerWorker { app: app.clone(), gateway: gateway.clone(), connections, runtime, over };
@@ -123,6 +126,7 @@ impl Server {
             drain,
             ended: Mutex::new(ended),
             thread,
+            #[cfg(unix)]
             runtime: handle,
         })
     }

@@ -1,15 +1,11 @@
 //! Qwen2-Audio: Whisper's encoder, whose rows become the mean of two before its last norm, and one matrix.
 
-use super::super::{SoundFamily, SoundSpec};
+use super::super::{SoundFamily, SoundSpec, whisper::mel};
 use crate::{
-    error::{ArchError, Result},
     names::rules,
     spec::Act,
-    vision::{
-        PatchPlaces, Projector, ProjectorStep as Step, PromptRule, VisionEncoder, VisionSource, vit::*,
-    },
+    vision::{PatchPlaces, Projector, ProjectorStep as Step, PromptRule, VisionEncoder, vit::*},
 };
-use lamina_sound::MelRule;
 
 pub static FAMILY: SoundFamily = SoundFamily {
     name: "qwen2_audio",
@@ -47,26 +43,3 @@ pub static FAMILY: SoundFamily = SoundFamily {
         &rules!("mm.a." "multi_modal_projector."; "fc" "linear"),
     ],
 };
-
-/// The keys of Whisper's feature extractor; Whisper's own numbers where they are missing.
-fn mel(source: &VisionSource) -> Result<MelRule> {
-    let p = &source.processor;
-    let mels = source.encoder.usize("num_mel_bins")?;
-    let own = MelRule::whisper(mels);
-    let or = |key: &str, own: usize| -> Result<usize> { Ok(p.opt_usize(key)?.unwrap_or(own)) };
-    let rule = MelRule {
-        rate: or("sampling_rate", own.rate as usize)? as u32,
-        window: or("n_fft", own.window)?,
-        hop: or("hop_length", own.hop)?,
-        piece: or("n_samples", own.piece)?,
-        mels: or("feature_size", mels)?,
-    };
-    let sound = rule.mels == mels
-        && rule.hop > 0
-        && rule.window > 1
-        && rule.window.is_multiple_of(2)
-        && rule.piece >= rule.hop;
-    sound.then_some(rule).ok_or_else(|| {
-        ArchError::value("feature_extractor", format!("{rule:?}"), "a rule for the encoder's bands")
-    })
-}
