@@ -123,6 +123,47 @@ def test_a_form_is_kept(llm):
         assert isinstance(json.loads(out["choices"][0]["message"]["content"])["ok"], bool)
 
 
+LINK = {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/link"}, {"type": "null"}]}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"properties": {"a": {"type": "null"}}, "type": "object"}, [{}, {"a": None}], [{"b": None}]),
+        ({"type": "object"}, [{"b": 1}], []),
+        ({"properties": {"a": {"type": "null"}}, "additionalProperties": {"type": "null"}}, [{"b": None}], [{"b": 1}]),
+        ({"type": "array", "items": {"type": "object", "properties": {"a": {}}}}, [[{"a": 1}]], [[{"b": 1}]]),
+        ({"$defs": {"link": LINK}, "$ref": "#/$defs/link"}, [{"next": {"next": None}}], [{"next": {"b": 1}}, {"b": 1}]),
+        (
+            {
+                "$defs": {"base": {"type": "object", "properties": {"a": {"type": "null"}}, "required": ["a"]}},
+                "allOf": [{"$ref": "#/$defs/base"}, {"properties": {"b": {"type": "null"}}, "required": ["b"]}],
+            },
+            [{"a": None, "b": None}],
+            [{"a": None}, {"a": None, "b": None, "c": 1}],
+        ),
+    ],
+)
+def test_objects_of_a_schema_have_no_members_that_it_does_not_name(schema, good, bad):
+    grammar = LlamaGrammar.from_json_schema(json.dumps(schema)).grammar
+    assert all(grammar.matches(json.dumps(value)) for value in good), good
+    assert not any(grammar.matches(json.dumps(value)) for value in bad), bad
+
+
+def test_a_format_is_closed_wherever_its_schema_stands(llm):
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+    for form in ({"type": "json_object", "schema": schema}, {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}):
+        # Hot enough to write other members, were there any.
+        out = llm.create_chat_completion(MESSAGES, temperature=5.0, response_format=form)
+        assert json.loads(out["choices"][0]["message"]["content"]).keys() == {"ok"}
+    assert "additionalProperties" not in schema
+
+
+def test_a_schema_that_is_not_json_is_told():
+    with pytest.raises(lamina.InvalidRequestError, match="json_schema is not JSON"):
+        LlamaGrammar.from_json_schema("{")
+
+
 def test_a_grammar_is_read_from_a_file(tmp_path):
     (tmp_path / "g.gbnf").write_text('root ::= "a"+', encoding="utf-8")
     assert LlamaGrammar.from_file(tmp_path / "g.gbnf").grammar.matches("aa")

@@ -87,7 +87,7 @@ print(type(json.loads(text)["yes"]))
         """
 import llama_cpp
 
-llama = llama_cpp.Llama(MODEL, verbose=False)
+llama = llama_cpp.Llama(MODEL, seed=1, verbose=False)
 
 def predict(message, history):
     messages = [{"role": role, "content": text} for pair in history for role, text in zip(("user", "assistant"), pair)]
@@ -116,7 +116,7 @@ class Chain:
     def _call(self, prompt, stop=None):
         return self.llm(prompt, stop=stop or [])["choices"][0]["text"]
 
-chain = Chain(MODEL)
+chain = Chain(MODEL, seed=1)
 print(bool(chain._call("Question: What is red? Answer: ", stop=["Question:", "\\n"]) + chain._call("Once")))
 """,
         "True",

@@ -17,6 +17,7 @@ from ...llm import LLM
 from ...outputs import Completion, Piece
 from ...types import Message, Path, Tool
 from . import answers
+from .closed import closed_format
 from .parts import LlamaGrammar, LlamaPromptLookupDecoding, LlamaRAMCache, LlamaState, LlamaTokenizer, Stopping, hub_name
 
 LLAMA_DEFAULT_SEED = 0xFFFFFFFF
@@ -134,13 +135,17 @@ class Llama(Closing):
         top_logprobs: Optional[int] = None,
         **options: Any,
     ) -> Any:
-        """Answers a conversation: a dict, or with `stream` an iterator of dicts. options: those of `SAMPLING`."""
+        """Answers a conversation: a dict, or with `stream` an iterator of dicts. options: those of `SAMPLING`.
+
+        response_format: objects of a schema have no members beside those that it names, as llama.cpp reads schemas.
+        """
         for name in ("functions", "function_call"):
             if options.pop(name, None) is not None:
                 raise UnsupportedError(f"{name} is not supported: take tools and tool_choice")
         asked = (top_logprobs or 0) if logprobs else None
         options["temperature"] = temperature
         request = self._request("create_chat_completion", options, logprobs=asked, max_tokens=_limit(max_tokens))
+        response_format = closed_format(response_format)
         kind = "chat.completion.chunk" if stream else "chat.completion"
         head = answers.Head.new("chatcmpl", kind, request.model or self.model_path)
         said: Dict[str, Any] = {**request.options, "tool_choice": tool_choice or "auto"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, Callable, List, Optional
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import UnsupportedError
+from ...errors import InvalidRequestError, UnsupportedError
 from ...grammar import Grammar
 from ...types import Path, Processor
+from .closed import closed
 
 if TYPE_CHECKING:
     from .llama import Llama
@@ -40,8 +42,12 @@ class LlamaGrammar:
 
     @classmethod
     def from_json_schema(cls, json_schema: str, verbose: bool = True) -> LlamaGrammar:
-        """JSON that satisfies a schema, which is given as JSON text."""
-        return cls(_of=Grammar.from_json_schema(json_schema))
+        """JSON that satisfies a schema, which is given as JSON text; objects have no members beside those it names."""
+        try:
+            schema = closed(json.loads(json_schema))
+        except ValueError as error:
+            raise InvalidRequestError(f"json_schema is not JSON: {error}") from error
+        return cls(_of=Grammar.from_json_schema(schema))
 
 
 class LogitsProcessorList(List[LogitsProcessor]):
