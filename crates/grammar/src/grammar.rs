@@ -45,7 +45,7 @@ impl Grammar {
     /// # Errors
     /// When it is no schema, or when a keyword cannot be enforced: named with its JSON pointer.
     pub fn json_schema(schema: &Value, options: SchemaOptions) -> Result<Grammar> {
-        let source = schema.to_string();
+        let source = text_of(schema);
         fits("JSON schema", source.len())?;
         deep(nesting::of_schema(schema), || {
             let (value, warnings) = schema::normalize(schema, options)?;
@@ -148,7 +148,7 @@ impl Grammar {
     /// # Errors
     /// When a part is unknown, or a schema in it is refused.
     pub fn structural_tag(tag: &Value) -> Result<Grammar> {
-        let source = tag.to_string();
+        let source = text_of(tag);
         fits("structural tag", source.len())?;
         deep(nesting::of_text(&source), || {
             let lowered = Lowered::Lark(tags::lark(tag)?);
@@ -283,6 +283,11 @@ impl std::fmt::Debug for Grammar {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Grammar").field("kind", &self.0.kind).field("source", &self.0.source).finish()
     }
+}
+
+/// JSON text; `Display` of a value takes three times as long.
+fn text_of(value: &Value) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 fn fits(what: &str, bytes: usize) -> Result<()> {
