@@ -4,10 +4,13 @@ mod chrome;
 mod columns;
 mod otlp;
 mod plan;
+mod protobuf;
 mod schema;
+mod spans;
 
 pub use chrome::chrome;
 pub use columns::csv;
-pub use otlp::{RequestSpan, SpanValue, otlp, request_spans};
+pub use otlp::{OtlpProtocol, otlp};
 pub use plan::{dot, mermaid, plan_text};
 pub use schema::schema;
+pub use spans::{RequestSpan, SpanValue, request_spans};

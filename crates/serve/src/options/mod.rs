@@ -160,6 +160,9 @@ settings! {
             /// Collector of OpenTelemetry that spans of requests are sent to, such as http://127.0.0.1:4318/v1/traces
             /// [default: OTEL_EXPORTER_OTLP_TRACES_ENDPOINT]
             otlp_traces_endpoint: Option<String> = None, "URL";
+            /// How spans are written: http/protobuf or http/json [default: OTEL_EXPORTER_OTLP_TRACES_PROTOCOL, else
+            /// http/protobuf]
+            otlp_traces_protocol: Option<String> = None, "NAME";
             /// Requests whose first token took longer than this leave a line with where their time went [default: none]
             slow: Option<Span> = None, "DURATION";
             /// Prompts are logged too

@@ -1,8 +1,9 @@
-//! Where spans go: a collector that takes JSON over HTTP.
+//! A collector that takes spans over HTTP.
 
+use super::target::SpanTarget;
 use lamina_http::{
     HttpAddress, HttpClient, HttpRequest,
-    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use std::{sync::OnceLock, time::Duration};
 use tokio::time::timeout;
@@ -19,16 +20,18 @@ pub(super) struct SpanCollector {
 }
 
 impl SpanCollector {
-    /// The collector at `url`, which is sent these headers too: `name=value,name=value`. Nothing is opened yet.
+    /// The collector of `target`. Nothing is opened yet.
     ///
     /// # Errors
-    /// When `url` is no address.
-    pub fn new(url: &str, headers: &str) -> Result<SpanCollector, String> {
-        let address = HttpAddress::parse(url).map_err(|e| e.to_string())?;
+    /// When its URL is no address.
+    pub fn new(target: &SpanTarget) -> Result<SpanCollector, String> {
+        let address = HttpAddress::parse(&target.url).map_err(|e| e.to_string())?;
         let mut to = HttpRequest::post(address, String::new());
+        let form = HeaderValue::from_static(target.protocol.content_type());
+        to.headers.insert(CONTENT_TYPE, form);
         let login = to.address.login().cloned();
         to.headers.extend(login.map(|login| (AUTHORIZATION, login)));
-        to.headers.extend(pairs(headers));
+        to.headers.extend(pairs(&target.headers));
         Ok(SpanCollector { to, client: OnceLock::new() })
     }
 
@@ -36,7 +39,7 @@ impl SpanCollector {
     ///
     /// # Errors
     /// Why it was not taken.
-    pub async fn post(&self, message: String) -> Result<(), String> {
+    pub async fn post(&self, message: Vec<u8>) -> Result<(), String> {
         // Made on the thread that sends.
         let client = self.client.get_or_init(|| HttpClient::new(AGENT, CONNECT));
         let request = HttpRequest { body: message.into(), ..self.to.clone() };

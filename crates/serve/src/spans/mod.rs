@@ -1,4 +1,4 @@
-//! Spans of requests for collectors of OpenTelemetry: JSON over HTTP. Never a text.
+//! Spans of requests for collectors of OpenTelemetry, over HTTP. Never a text.
 
 #[cfg(feature = "client")]
 mod collector;
@@ -6,6 +6,7 @@ mod collector;
 mod no_collector;
 mod request;
 mod sender;
+mod target;
 
 #[cfg(feature = "client")]
 use collector::SpanCollector;

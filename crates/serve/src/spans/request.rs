@@ -31,6 +31,7 @@ fn attributes(entry: &LogEntry, stations: &Stations, total: Duration) -> Vec<(&'
     let seconds = |time: Duration| SpanValue::Number(time.as_secs_f64());
     let (prompt, completion) = (entry.usage.prompt, entry.usage.completion.max(entry.counted.completion));
     let mut all = vec![
+        ("gen_ai.operation.name", text(operation(&entry.path))),
         ("gen_ai.provider.name", text("lamina")),
         ("gen_ai.request.id", text(&entry.id)),
         ("gen_ai.usage.prompt_tokens", count(prompt)),
@@ -65,6 +66,40 @@ fn attributes(entry: &LogEntry, stations: &Stations, total: Duration) -> Vec<(&'
     all
 }
 
+/// What the semantic conventions call what is asked for at `path`.
+fn operation(path: &str) -> &'static str {
+    let ends = |ends: &[&str]| ends.iter().any(|end| path.ends_with(end));
+    match () {
+        () if path.contains("embed") => "embeddings",
+        () if path.contains("rerank") => "rerank",
+        () if ends(&["/chat/completions", "/messages", "/responses", "/chat"]) => "chat",
+        () => "text_completion",
+    }
+}
+
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::operation;
+
+    #[test]
+    fn operations_have_the_names_of_the_conventions() {
+        let named = [
+            "/v1/chat/completions",
+            "/v1/messages",
+            "/v1/responses",
+            "/api/chat",
+            "/v1/completions",
+            "/api/generate",
+            "/v1/embeddings",
+            "/api/embed",
+            "/v1/rerank",
+        ]
+        .map(operation);
+        assert_eq!(named[..4], ["chat"; 4]);
+        assert_eq!(named[4..], ["text_completion", "text_completion", "embeddings", "embeddings", "rerank"]);
+    }
 }

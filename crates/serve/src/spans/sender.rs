@@ -1,8 +1,8 @@
 //! Sends spans to a collector, beside the requests: what it does not take is dropped and counted.
 
-use super::{SpanCollector, request::span};
+use super::{SpanCollector, request::span, target::SpanTarget};
 use crate::{log::LogEntry, metrics::SpanMetrics, options::ServeOptions};
-use lamina_see::export::{RequestSpan, otlp};
+use lamina_see::export::RequestSpan;
 use std::{
     env,
     sync::{
@@ -29,7 +29,7 @@ pub struct SpanSender {
     /// Taken by who sends.
     waiting: Mutex<Option<Receiver<RequestSpan>>>,
     collector: SpanCollector,
-    service: String,
+    target: SpanTarget,
     metrics: SpanMetrics,
     failing: AtomicBool,
 }
@@ -41,18 +41,14 @@ impl SpanSender {
     /// When its address is none, or this build cannot send.
     pub fn of(options: &ServeOptions, metrics: SpanMetrics) -> Result<Option<SpanSender>, String> {
         let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-        let given = options.otlp_traces_endpoint.clone();
-        let Some(url) = given.or_else(|| variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")) else {
+        let (url, protocol) = (&options.otlp_traces_endpoint, &options.otlp_traces_protocol);
+        let Some(target) = SpanTarget::of(url.as_deref(), protocol.as_deref(), variable)? else {
             return Ok(None);
         };
-        let headers = variable("OTEL_EXPORTER_OTLP_TRACES_HEADERS");
-        let headers = headers.or_else(|| variable("OTEL_EXPORTER_OTLP_HEADERS")).unwrap_or_default();
-        let collector =
-            SpanCollector::new(&url, &headers).map_err(|e| format!("otlp_traces_endpoint: {e}"))?;
+        let collector = SpanCollector::new(&target).map_err(|e| format!("otlp_traces_endpoint: {e}"))?;
         let (queue, waiting) = channel(MOST);
-        let service = variable("OTEL_SERVICE_NAME").unwrap_or_else(|| "lamina".into());
         let (waiting, failing) = (Mutex::new(Some(waiting)), AtomicBool::new(false));
-        Ok(Some(SpanSender { queue, waiting, collector, service, metrics, failing }))
+        Ok(Some(SpanSender { queue, waiting, collector, target, metrics, failing }))
     }
 
     /// Sends the span of a request some time soon, or drops it.
@@ -92,7 +88,7 @@ impl SpanSender {
             return;
         }
         let count = batch.len() as u64;
-        let message = otlp(batch, &self.service, env!("CARGO_PKG_VERSION")).to_string();
+        let message = self.target.protocol.message(batch, &self.target.service, env!("CARGO_PKG_VERSION"));
         batch.clear();
         let sent = self.collector.post(message).await;
         let counter = if sent.is_ok() { &self.metrics.sent } else { &self.metrics.dropped };

@@ -63,7 +63,11 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 #[test]
 fn a_request_becomes_a_span_of_its_callers_trace() {
     let (url, messages) = collector();
-    let server = start(ServeOptions { otlp_traces_endpoint: Some(url), ..options() });
+    let server = start(ServeOptions {
+        otlp_traces_endpoint: Some(url),
+        otlp_traces_protocol: Some("http/json".into()),
+        ..options()
+    });
     let port = server.port();
     let answer = ask(port, &format!("00-{TRACE}-00f067aa0ba902b7-01"));
     assert_eq!(answer.header("x-trace-id"), Some(TRACE));
@@ -119,7 +123,11 @@ fn a_request_becomes_a_span_of_its_callers_trace() {
 fn spans_that_nobody_takes_are_counted_and_keep_nobody() {
     let closed = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port");
     let url = format!("http://{closed}/v1/traces");
-    let server = start(ServeOptions { otlp_traces_endpoint: Some(url), ..options() });
+    let server = start(ServeOptions {
+        otlp_traces_endpoint: Some(url),
+        otlp_traces_protocol: Some("http/json".into()),
+        ..options()
+    });
     let port = server.port();
     for _ in 0..3 {
         assert_eq!(ask(port, "").status, 200);
