@@ -60,18 +60,23 @@ class Grammar:
         return cls._make("json", "")
 
     @classmethod
-    def from_json_schema(cls, schema: Any, *, lenient: bool = False, whitespace: str = "any") -> Grammar:
+    def from_json_schema(
+        cls, schema: Any, *, lenient: bool = False, whitespace: str = "any", closed: bool = False
+    ) -> Grammar:
         """JSON that satisfies a schema.
 
         Args:
             schema: a dict, JSON text, a pydantic model or type adapter, or a dataclass.
             lenient: leaves out what cannot be enforced, and lists it in `warnings`, where it would be refused otherwise.
             whitespace: `any` (a space, or a line break and its indent, between tokens) or `compact` (none).
+            closed: objects have no members beside those that they name, where the schema does not speak of others: JSON
+                Schema lets in any, and a weak model writes them for as long as it may.
         """
         if whitespace not in _WHITESPACE:
             raise InvalidRequestError(f"whitespace must be one of {', '.join(_WHITESPACE)}, not {whitespace!r}")
         source = schema if isinstance(schema, str) else checks.as_json("schema", schema_of(schema))
-        return cls._make("json_schema", source, lenient=bool(lenient), compact=whitespace == "compact")
+        compact = whitespace == "compact"
+        return cls._make("json_schema", source, lenient=bool(lenient), compact=compact, closed=bool(closed))
 
     @classmethod
     def from_regex(cls, pattern: str) -> Grammar:

@@ -48,7 +48,7 @@ def pytest_runtest_makereport(item):
     mark = item.get_closest_marker("package")
     if mark and report.when == "call" and report.passed:
         name, how = mark.args
-        PASSED.setdefault((name, how), []).append(item.function.__doc__.strip().rstrip("."))
+        PASSED.setdefault((name, how), []).append((item.cls or item.function).__doc__.strip().rstrip("."))
 
 
 def pytest_configure(config):
@@ -56,11 +56,11 @@ def pytest_configure(config):
 
 
 def pytest_sessionfinish(session, exitstatus):
-    """`LAMINA_BLESS=1` writes the page, of a whole run that passed."""
+    """`LAMINA_BLESS=1` writes the rows of the page whose tests ran and passed; others stay."""
     if not os.environ.get("LAMINA_BLESS") or exitstatus != 0:
         return
-    rows = [
-        f"| `{name}` | {importlib.metadata.version(name)} | {how} | {'; '.join(told)} |\n"
-        for (name, how), told in sorted(PASSED.items())
-    ]
-    (ROOT / "docs" / "integrations.md").write_text(HEAD + "".join(rows))
+    page = ROOT / "docs" / "integrations.md"
+    rows = {line.split("`")[1]: line for line in page.read_text().splitlines(keepends=True) if line.startswith("| `")}
+    for (name, how), told in PASSED.items():
+        rows[name] = f"| `{name}` | {importlib.metadata.version(name)} | {how} | {'; '.join(dict.fromkeys(told))} |\n"
+    page.write_text(HEAD + "".join(rows[name] for name in sorted(rows)))

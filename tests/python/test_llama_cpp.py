@@ -160,7 +160,7 @@ def test_a_format_is_closed_wherever_its_schema_stands(llm):
 
 
 def test_a_schema_that_is_not_json_is_told():
-    with pytest.raises(lamina.InvalidRequestError, match="json_schema is not JSON"):
+    with pytest.raises(lamina.InvalidRequestError, match="not JSON"):
         LlamaGrammar.from_json_schema("{")
 
 

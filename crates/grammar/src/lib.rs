@@ -32,4 +32,5 @@ pub use error::{GrammarError, Result};
 pub use grammar::Grammar;
 pub use lowered::SchemaOptions;
 pub use matcher::{GrammarMatcher, Stop};
+pub use schema::closed;
 pub use vocab::Vocabulary;

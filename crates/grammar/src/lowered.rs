@@ -71,4 +71,8 @@ pub struct SchemaOptions {
     pub lenient: bool,
     /// No white space between tokens, instead of up to 128 characters of it.
     pub compact: bool,
+    /// Objects have no members beside those that they name, where the schema does not speak of others: see [`closed`].
+    ///
+    /// [`closed`]: crate::closed
+    pub closed: bool,
 }

@@ -6,7 +6,7 @@ use lamina_chat::{
     MarkTokens, ToolGrammar, ToolRules, has_channels, mark_pieces, structure_tokens, tool_grammar,
 };
 use lamina_engine::{Boundary, EngineError};
-use lamina_grammar::{Grammar, GrammarError, SchemaOptions};
+use lamina_grammar::{Grammar, GrammarError, SchemaOptions, closed};
 use lamina_tokenize::Special;
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ fn call_grammar(
         answer: form.map(|_| Grammar::HOLE),
         thoughts,
         marks: MarkTokens { cut: &cut, structure: &structure, ends },
-        refused: &refused,
+        enforced: &enforced,
     };
     tool_grammar(chat.format, &rules).map_err(Error::InvalidRequest)
 }
@@ -103,6 +103,16 @@ pub(crate) fn grammar_key(chat: &ChatAnswer, form: Option<&Grammar>, behind: boo
     (text, form.cloned())
 }
 
+/// The schema of a tool's arguments as it is enforced: without members that it does not name, where that can be, since
+/// models are shown the names and weak ones write others for ever.
+fn enforced(schema: Value) -> Result<Value, String> {
+    let closed = closed(&schema);
+    match refused(&closed) {
+        None => Ok(closed),
+        Some(_) => refused(&schema).map_or(Ok(schema), Err),
+    }
+}
+
 /// Why a schema cannot be enforced, if it cannot.
 fn refused(schema: &Value) -> Option<String> {
     let why = |e: GrammarError| e.to_string();
@@ -111,5 +121,20 @@ fn refused(schema: &Value) -> Option<String> {
         Err(e) => Some(why(e)),
         Ok(grammar) if !grammar.is_satisfiable() => Some("nothing satisfies it".into()),
         Ok(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn arguments_are_closed_where_that_can_be_enforced() {
+        let open = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
+        assert_eq!(enforced(open).unwrap()["additionalProperties"], false);
+        let said = json!({ "type": "object", "properties": {}, "additionalProperties": { "type": "null" } });
+        assert_eq!(enforced(said.clone()), Ok(said));
+        assert!(enforced(json!({ "type": "object", "required": 3 })).is_err());
     }
 }

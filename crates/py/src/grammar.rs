@@ -53,9 +53,9 @@ impl PyGrammar {
     }
 
     #[staticmethod]
-    fn json_schema(py: Python<'_>, schema: &str, lenient: bool, compact: bool) -> Result<Self> {
+    fn json_schema(py: Python<'_>, schema: &str, lenient: bool, compact: bool, closed: bool) -> Result<Self> {
         let schema = parsed("the schema", schema)?;
-        made(py, || lamina::Grammar::json_schema(&schema, SchemaOptions { lenient, compact }))
+        made(py, || lamina::Grammar::json_schema(&schema, SchemaOptions { lenient, compact, closed }))
     }
 
     #[staticmethod]

@@ -73,14 +73,16 @@ fn chosen(rules: &ToolRules<'_>, warnings: &mut Vec<String>) -> Result<Vec<ToolS
             continue;
         }
         let strict = function.get("strict") == Some(&Value::Bool(true));
-        let mut schema = object_schema(tool);
-        if let Some(why) = (rules.refused)(&schema) {
-            if strict {
+        let schema = match (rules.enforced)(object_schema(tool)) {
+            Ok(schema) => schema,
+            Err(why) if strict => {
                 return Err(format!("the schema of the tool {name} is strict and cannot be enforced: {why}"));
             }
-            warnings.push(format!("arguments of {name} may be any object: {why}"));
-            schema = json!({ "type": "object" });
-        }
+            Err(why) => {
+                warnings.push(format!("arguments of {name} may be any object: {why}"));
+                json!({ "type": "object" })
+            }
+        };
         out.push(ToolSchema { name: name.to_owned(), schema, strict });
     }
     match (rules.choice, out.is_empty()) {

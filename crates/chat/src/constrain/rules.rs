@@ -32,8 +32,8 @@ pub struct ToolRules<'a> {
     pub thoughts: bool,
     /// Marks as the model's vocabulary has them.
     pub marks: MarkTokens<'a>,
-    /// Why a schema cannot be enforced, if it cannot.
-    pub refused: &'a dyn Fn(&Value) -> Option<String>,
+    /// A schema as it is enforced, or why it cannot be.
+    pub enforced: &'a dyn Fn(Value) -> Result<Value, String>,
 }
 
 /// A tool, ready to be written.

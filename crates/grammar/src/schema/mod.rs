@@ -6,6 +6,7 @@
 //! that are enforced exactly.
 
 mod arrays;
+mod closed;
 mod depth;
 mod ecma;
 mod formats;
@@ -25,10 +26,11 @@ mod walk;
 
 use serde_json::{Map, Value, json};
 
+pub use closed::closed;
 use keywords::object_of;
 pub(crate) use strings::patterns_of_formats;
 
-use crate::error::Result;
+use crate::error::{GrammarError, Result};
 use crate::lowered::SchemaOptions;
 
 /// White space between tokens of JSON as people and programs write it: a space, or a line and its indent. Bounded, since
@@ -40,6 +42,17 @@ pub(crate) const ESCAPES: &str = "nrbtf\\\"";
 
 /// `schema` with exactly enforced keywords only, and what was left out or is not known.
 pub(crate) fn normalize(schema: &Value, options: SchemaOptions) -> Result<(Value, Vec<String>)> {
+    if options.closed {
+        match enforced(&closed(schema), options) {
+            // Closed, it asks for what cannot be enforced.
+            Err(GrammarError::Refused { .. }) => {}
+            made => return made,
+        }
+    }
+    enforced(schema, options)
+}
+
+fn enforced(schema: &Value, options: SchemaOptions) -> Result<(Value, Vec<String>)> {
     let mut walk = walk::Walk::new(schema, options.lenient)?;
     let mut root = match walk.document()? {
         Value::Object(map) => map,

@@ -496,7 +496,8 @@ fn a_schema_that_is_none_is_named_with_its_place() {
 #[test]
 fn lenient_names_what_it_leaves_out() {
     let schema = json!({ "type": "array", "uniqueItems": true, "items": { "format": "iri", "not": { "pattern": "a" } } });
-    let grammar = Grammar::json_schema(&schema, SchemaOptions { lenient: true, compact: false }).unwrap();
+    let grammar =
+        Grammar::json_schema(&schema, SchemaOptions { lenient: true, ..SchemaOptions::default() }).unwrap();
     assert!(grammar.matches("[\"a\", \"a\"]"));
     let warnings = grammar.warnings().join("\n");
     for place in ["uniqueItems at the root", "format at /items", "not at /items"] {
@@ -518,6 +519,7 @@ fn white_space_is_bounded_or_none() {
     let line = |indent| format!("[\n{}1,\r\n\t2, 3 ]", " ".repeat(indent));
     assert!(any.matches(line(0)) && any.matches(line(40)) && !any.matches(line(41)));
     assert!(!any.matches("[  1]") && !any.matches("[\n\n1]") && !any.matches("[ \n1]"));
-    let compact = Grammar::json_schema(&schema, SchemaOptions { lenient: false, compact: true }).unwrap();
+    let compact =
+        Grammar::json_schema(&schema, SchemaOptions { compact: true, ..SchemaOptions::default() }).unwrap();
     assert!(compact.matches("[1,2]") && !compact.matches("[1, 2]"));
 }

@@ -17,8 +17,16 @@ from ...llm import LLM
 from ...outputs import Completion, Piece
 from ...types import Message, Path, Tool
 from . import answers
-from .closed import closed_format
-from .parts import LlamaGrammar, LlamaPromptLookupDecoding, LlamaRAMCache, LlamaState, LlamaTokenizer, Stopping, hub_name
+from .parts import (
+    LlamaGrammar,
+    LlamaPromptLookupDecoding,
+    LlamaRAMCache,
+    LlamaState,
+    LlamaTokenizer,
+    Stopping,
+    closed_form,
+    hub_name,
+)
 
 LLAMA_DEFAULT_SEED = 0xFFFFFFFF
 """A seed that differs each time."""
@@ -145,10 +153,12 @@ class Llama(Closing):
         asked = (top_logprobs or 0) if logprobs else None
         options["temperature"] = temperature
         request = self._request("create_chat_completion", options, logprobs=asked, max_tokens=_limit(max_tokens))
-        response_format = closed_format(response_format)
         kind = "chat.completion.chunk" if stream else "chat.completion"
         head = answers.Head.new("chatcmpl", kind, request.model or self.model_path)
         said: Dict[str, Any] = {**request.options, "tool_choice": tool_choice or "auto"}
+        form = None if said.get("grammar") else closed_form(response_format)
+        if form is not None:
+            response_format, said["grammar"] = None, form
         if self.chat_format is not None:
             said["chat_template"] = CHATML
         if stream:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path as File
-from typing import TYPE_CHECKING, Any, Callable, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import InvalidRequestError, UnsupportedError
+from ...errors import UnsupportedError
 from ...grammar import Grammar
 from ...types import Path, Processor
-from .closed import closed
 
 if TYPE_CHECKING:
     from .llama import Llama
@@ -43,11 +41,15 @@ class LlamaGrammar:
     @classmethod
     def from_json_schema(cls, json_schema: str, verbose: bool = True) -> LlamaGrammar:
         """JSON that satisfies a schema, which is given as JSON text; objects have no members beside those it names."""
-        try:
-            schema = closed(json.loads(json_schema))
-        except ValueError as error:
-            raise InvalidRequestError(f"json_schema is not JSON: {error}") from error
-        return cls(_of=Grammar.from_json_schema(schema))
+        return cls(_of=Grammar.from_json_schema(json_schema, closed=True))
+
+
+def closed_form(response_format: Optional[Dict[str, Any]]) -> Optional[Grammar]:
+    """The form that a chat's `response_format` asks for by a schema, closed as llama.cpp does; None where it has none."""
+    said = response_format or {}
+    named = said.get("json_schema") if said.get("type") == "json_schema" else said
+    schema = named.get("schema") if isinstance(named, dict) else None
+    return None if schema is None else Grammar.from_json_schema(schema, closed=True)
 
 
 class LogitsProcessorList(List[LogitsProcessor]):

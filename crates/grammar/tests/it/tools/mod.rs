@@ -59,8 +59,9 @@ fn grammar_of(
         answer,
         thoughts: true,
         marks: MarkTokens { cut: &cut, structure: &structure, ends: &ends },
-        refused: &|schema| {
-            Grammar::json_schema(schema, SchemaOptions::default()).err().map(|e| e.to_string())
+        enforced: &|schema| match Grammar::json_schema(&schema, SchemaOptions::default()) {
+            Ok(_) => Ok(schema),
+            Err(e) => Err(e.to_string()),
         },
     };
     let made = tool_grammar(format, &rules).expect(format.name);
@@ -224,7 +225,7 @@ fn an_answer_of_a_form_is_of_it_or_calls() {
 #[test]
 fn what_cannot_be_had_is_refused() {
     let words = Words::plain();
-    let none = |schema: &Value| Some(format!("no {schema}"));
+    let none = |schema: Value| Err(format!("no {schema}"));
     let cut = |mark: &str| mark_pieces(&words.tokenizer, mark);
     let marks = MarkTokens { cut: &cut, structure: &[], ends: &[] };
     let made = |name: &str, tools: &[Value], choice: ToolChoice| {
@@ -235,7 +236,7 @@ fn what_cannot_be_had_is_refused() {
             answer: None,
             thoughts: true,
             marks,
-            refused: &none,
+            enforced: &none,
         };
         tool_grammar(ChatFormat::named(name).expect("a format"), &rules)
     };
@@ -272,7 +273,7 @@ fn tags_say_which_keywords_they_cannot_hold() {
             answer: None,
             thoughts: true,
             marks,
-            refused: &|_| None,
+            enforced: &Ok,
         };
         tool_grammar(ChatFormat::named("qwen3-coder").expect("a format"), &rules)
     };
