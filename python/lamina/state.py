@@ -35,7 +35,7 @@ def save(
         text = json.dumps(data)
     except (TypeError, ValueError) as e:
         raise InvalidRequestError(f"data cannot be written as JSON: {e}") from None
-    return model.save_state(loading.file_path("path", path), given[0], seen, text, checks.lora("lora", lora))
+    return model.save_state(loading.file_path("path", path), given[0], (seen, []), text, checks.lora("lora", lora))
 
 
 def load(model: _lamina.Model, path: Path, lora: Lora) -> State:

@@ -76,15 +76,15 @@ fn what_became_of_pictures_is_told() {
     let pictures = [read("wide.png"), read("tall.png"), read("wide.png")];
     let text = Prompt::Text("<|image_pad|> <|image_pad|> <|image_pad|> What?".into());
     let answer = |options| model.generate(&text, &options).unwrap().remove(0);
-    let first = answer(greedy(&pictures)).pictures;
+    let first = answer(greedy(&pictures)).media;
     assert_eq!(first.pictures.iter().map(|p| p.cached).collect::<Vec<_>>(), [false, false, true]);
     assert!(first.encode_seconds > 0.0);
     assert_eq!(first.pictures[0].size, PixelSize::new(96, 64));
     let layout = model.image_layout(&pictures[0]).unwrap();
     assert_eq!(first.pictures[0].resized, layout.tiles[0]);
     assert_eq!(first.pictures[0].tokens, layout.rows());
-    let again = answer(greedy(&pictures)).pictures;
-    assert_eq!((again.encode_seconds, again.tokens()), (0.0, first.tokens()));
+    let again = answer(greedy(&pictures)).media;
+    assert_eq!((again.encode_seconds, again.image_tokens()), (0.0, first.image_tokens()));
     assert!(again.pictures.iter().all(|p| p.cached));
 }
 

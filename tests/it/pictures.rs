@@ -306,7 +306,7 @@ fn a_session_with_pictures_goes_on_without_encoding_them() {
         let want = ask(&model, &options);
         let text = model.expand_images(&long_question(&model), &options.images).unwrap();
         let ids = model.tokenize(&text, Special::ADD_AND_PARSE).unwrap();
-        model.save_session_seeing(&file, &ids, &options.images, &Value::Null).unwrap();
+        model.save_session_with(&file, &ids, &(&options).into(), &Value::Null).unwrap();
         let other = load(&path, |o| o);
         let saved = other.load_session(&file).unwrap();
         assert!(saved.cached_tokens > 0 && saved.tokens == ids, "{name}");

@@ -15,12 +15,16 @@ pub fn line(answer: &Completion) -> String {
         0 => String::new(),
         _ => format!("; {} of {} drafts by {} were right", s.accepted, s.drafted, s.method),
     };
-    let pictures = match answer.pictures.tokens() {
-        0 => String::new(),
-        n => format!("; {n} of pictures, encoded in {:.2} s", answer.pictures.encode_seconds),
+    let media = match (answer.media.image_tokens(), answer.media.audio_tokens()) {
+        (0, 0) => String::new(),
+        (n, heard) => {
+            let of = [(n, "pictures"), (heard, "sounds")].into_iter().filter(|(n, _)| *n > 0);
+            let of: Vec<String> = of.map(|(n, of)| format!("{n} of {of}")).collect();
+            format!("; {}, encoded in {:.2} s", of.join(", "), answer.media.encode_seconds)
+        }
     };
     format!(
-        "prompt {} tokens{cached} in {:.2} s, {:.1} tok/s{pictures}; answer {} tokens in {:.2} s, {:.1} tok/s; ended by {}{drafts}",
+        "prompt {} tokens{cached} in {:.2} s, {:.1} tok/s{media}; answer {} tokens in {:.2} s, {:.1} tok/s; ended by {}{drafts}",
         usage.prompt_tokens,
         t.prefill_seconds,
         prefill_speed(answer),

@@ -30,8 +30,8 @@ impl Model {
             *taken.lock().unwrap_or_else(PoisonError::into_inner) = Some(beams.to_vec());
         };
         let task = self.search(options, beams, Box::new(sink))?;
-        let tokens = self.media_tokens(prompt, options)?;
-        let (rows, _) = self.media_rows(&tokens, options)?;
+        let tokens = self.media_tokens(prompt, &options.into())?;
+        let (rows, _) = self.media_rows(&tokens, &options.into())?;
         finished(&self.send(tokens, rows, task, options)?, keep)?;
         let found = found.lock().unwrap_or_else(PoisonError::into_inner).take();
         let late = || Error::Runtime("the time of the search was over before it had ended".into());

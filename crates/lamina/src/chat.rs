@@ -49,11 +49,16 @@ impl Model {
     }
 
     fn chat_prompt(&self, messages: &[Value], options: &ChatOptions) -> Result<ChatPrompt> {
-        if !options.images.is_empty() || has_pictures(messages) {
-            return Ok(ChatPrompt::Tokens(self.seeing_chat_tokens(messages, options)?));
-        }
-        if !options.sounds.is_empty() || has_sounds(messages) {
-            return Ok(ChatPrompt::Tokens(self.hearing_chat_tokens(messages, options)?));
+        let sees = !options.images.is_empty() || has_pictures(messages);
+        let hears = !options.sounds.is_empty() || has_sounds(messages);
+        match (sees, hears) {
+            (true, true) => {
+                self.need_pictures().and(self.need_sounds())?;
+                return Err(Error::InvalidRequest("a conversation has pictures or sounds, not both".into()));
+            }
+            (true, false) => return Ok(ChatPrompt::Tokens(self.seeing_chat_tokens(messages, options)?)),
+            (false, true) => return Ok(ChatPrompt::Tokens(self.hearing_chat_tokens(messages, options)?)),
+            (false, false) => {}
         }
         let tokenizer = self.need_tokenizer()?;
         self.conversation(messages, options, |template, conversation| {

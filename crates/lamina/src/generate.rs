@@ -1,6 +1,6 @@
 //! Requests for text and their answers.
 
-use crate::{beam_options::BeamOptions, picture_use::PicturesUsed};
+use crate::{beam_options::BeamOptions, media_use::MediaUsed};
 use lamina_engine::{
     Boundary, Compression, FinishReason, LengthBy, Scored, Speculate, Terms, Timings,
     sample::{Processor, SamplerState, SamplingParams},
@@ -129,8 +129,8 @@ pub struct Completion {
     pub usage: Usage,
     /// Where the time went.
     pub timings: Timings,
-    /// What the pictures of the prompt became.
-    pub pictures: PicturesUsed,
+    /// What the pictures and sounds of the prompt became.
+    pub media: MediaUsed,
 }
 
 /// Tokens of a request.
@@ -201,7 +201,7 @@ impl Completion {
             prompt_logprobs: vec![],
             usage: Usage::default(),
             timings: Timings::default(),
-            pictures: PicturesUsed::default(),
+            media: MediaUsed::default(),
         }
     }
 

@@ -25,6 +25,7 @@ mod generate;
 mod gpu_search;
 mod info_json;
 mod media;
+mod media_use;
 #[cfg(all(feature = "metal", target_os = "macos", target_arch = "aarch64"))]
 mod metal;
 mod model;
@@ -34,7 +35,6 @@ mod passes;
 mod picture_input;
 mod picture_rows;
 mod picture_url;
-mod picture_use;
 mod pictures;
 mod recent;
 mod score;
@@ -72,7 +72,7 @@ pub use lamina_engine::{
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_hub as hub;
 pub use lamina_image as image;
-pub use lamina_load::vision::{EncoderCounts, vision_of};
+pub use lamina_load::vision::{EncoderCounts, hearing_of, vision_of};
 pub use lamina_load::{
     AdapterPath, ApproximateExperts, AttentionSparsity, BadValue, Bottleneck, CACHE_DISK, CacheForecast,
     ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftCost, DraftForecast, DraftSource,
@@ -86,13 +86,14 @@ pub use lamina_load::{
 pub use lamina_plan::{KvDtype, KvType, OpCost, OpRows, Plan, Profile, ReadShare};
 pub use lamina_sound as sound;
 pub use lamina_tokenize::{LongText, Markers, Special, StreamDecoder, Tokenizer};
+pub use media::MediaInputs;
+pub use media_use::{MediaUsed, PictureUse, SoundUse};
 pub use model::Model;
 pub use names::{ModelJudge, hub_for, is_name, locate, locate_parts, meant, name_error};
 pub use open::{checkpoint, open, plan, tokenizer};
 pub use passes::{Rows, SentRow};
 pub use picture_input::{ImageInput, ReadImages};
 pub use picture_url::{HostPattern, UrlError, UrlReader};
-pub use picture_use::{PictureUse, PicturesUsed};
 pub use score::ContinuationScore;
 pub use session::SavedSession;
 pub use shield::shield;

@@ -5,37 +5,55 @@ use crate::{
     chat::refused,
     chat_options::ChatOptions,
     generate::{GenerateOptions, Prompt},
+    media_use::MediaUsed,
     model::Model,
-    picture_use::PicturesUsed,
 };
 use lamina_chat::{ExpandedPicture, MediaMarks, PicturePart};
 use lamina_engine::NumberRows;
+use lamina_image::Picture;
 use lamina_load::vision::{EncodeJob, RowEncoder, Sense};
+use lamina_sound::Sound;
 use lamina_tokenize::Special;
 use serde_json::Value;
 use std::sync::Arc;
 
+/// Pictures and sounds of a prompt.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MediaInputs {
+    /// Pictures, in the order of their markers.
+    pub images: Vec<Arc<Picture>>,
+    /// Sounds, in the order of theirs.
+    pub sounds: Vec<Arc<Sound>>,
+}
+
+impl From<&GenerateOptions> for MediaInputs {
+    fn from(options: &GenerateOptions) -> MediaInputs {
+        MediaInputs { images: options.images.clone(), sounds: options.sounds.clone() }
+    }
+}
+
 impl Model {
     /// Tokens that are never chosen: rows of pictures and sounds stand in their places.
-    pub(crate) fn soft_tokens(&self) -> Arc<[u32]> {
+    pub fn soft_tokens(&self) -> Arc<[u32]> {
         let (seen, heard) =
             (self.vision().map(|spec| spec.prompt.soft), self.hearing().map(|spec| spec.prompt.soft));
         let soft = seen.into_iter().chain(heard);
         soft.filter_map(|soft| self.tokenizer()?.token_to_id(soft)).collect()
     }
 
-    /// Tokens of a prompt with the pictures and sounds of its options.
-    pub(crate) fn media_tokens(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<Vec<u32>> {
-        match prompt {
-            Prompt::Text(text) if !options.sounds.is_empty() => {
-                let heard = self.expand_sounds(text, &options.sounds)?;
-                let seen = match options.images.is_empty() {
-                    true => heard,
-                    false => self.expand_images(&heard, &options.images)?,
-                };
-                self.tokenize(&seen, Special::ADD_AND_PARSE)
-            }
-            prompt => self.seeing_tokens(prompt, &options.images),
+    /// Tokens of a prompt with pictures and sounds. Those that a text has no marker for go first.
+    ///
+    /// # Errors
+    /// As for [`Model::prompt_tokens`], [`Model::expand_images`] and [`Model::expand_sounds`].
+    pub fn media_tokens(&self, prompt: &Prompt, media: &MediaInputs) -> Result<Vec<u32>> {
+        let Prompt::Text(text) = prompt else { return self.prompt_tokens(prompt) };
+        let MediaInputs { images, sounds } = media;
+        let heard = if sounds.is_empty() { None } else { Some(self.expand_sounds(text, sounds)?) };
+        let text = heard.as_deref().unwrap_or(text);
+        let seen = if images.is_empty() { None } else { Some(self.expand_images(text, images)?) };
+        match seen.or(heard) {
+            Some(text) => self.tokenize(&text, Special::ADD_AND_PARSE),
+            None => self.prompt_tokens(prompt),
         }
     }
 
@@ -70,14 +88,15 @@ impl Model {
         })
     }
 
-    /// Rows of the pictures and sounds of a request in the place of their soft tokens, and what is told of the pictures.
+    /// Rows of the pictures and sounds of a request in the place of their soft tokens, and what is told of them.
     pub(crate) fn media_rows(
         &self,
         tokens: &[u32],
-        options: &GenerateOptions,
-    ) -> Result<(Vec<NumberRows>, PicturesUsed)> {
-        let (mut rows, used) = self.picture_rows(tokens, &options.images)?;
-        rows.extend(self.rows_of_sounds(tokens, &options.sounds)?);
+        media: &MediaInputs,
+    ) -> Result<(Vec<NumberRows>, MediaUsed)> {
+        let mut used = MediaUsed::default();
+        let mut rows = self.picture_rows(tokens, &media.images, &mut used)?;
+        rows.extend(self.rows_of_sounds(tokens, &media.sounds, &mut used)?);
         rows.sort_by_key(|rows| rows.places().start);
         Ok((rows, used))
     }

@@ -3,8 +3,8 @@
 use crate::{
     Error, Result,
     generate::{Completion, GenerateOptions, Prompt},
+    media_use::MediaUsed,
     open::open,
-    picture_use::PicturesUsed,
     recent::Recent,
     tools::{ChatGrammar, GrammarKey},
 };
@@ -182,21 +182,21 @@ impl Model {
         tokens: Vec<u32>,
         options: &GenerateOptions,
     ) -> std::result::Result<Handle, EngineError> {
-        Ok(self.submit_seeing(tokens, options)?.0)
+        Ok(self.submit_media(tokens, options)?.0)
     }
 
-    /// [`Model::submit`], and what the pictures of the request became: which changes while they are encoded.
+    /// [`Model::submit`], and what the pictures and sounds of the request became: which changes while they are encoded.
     ///
     /// # Errors
     /// As for [`Model::submit`].
-    pub fn submit_seeing(
+    pub fn submit_media(
         &self,
         tokens: Vec<u32>,
         options: &GenerateOptions,
-    ) -> std::result::Result<(Handle, PicturesUsed), EngineError> {
+    ) -> std::result::Result<(Handle, MediaUsed), EngineError> {
         let text = |e: Error| EngineError::Text(e.to_string());
         let task = self.task(options).map_err(text)?;
-        let (rows, used) = self.media_rows(&tokens, options).map_err(|e| match e {
+        let (rows, used) = self.media_rows(&tokens, &options.into()).map_err(|e| match e {
             Error::OutOfMemory(why) => EngineError::OutOfMemory(why),
             Error::DeviceLost(why) => EngineError::DeviceLost(why),
             Error::Runtime(why) => EngineError::Runtime(why),
@@ -269,15 +269,15 @@ impl Model {
     pub fn generate(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<Vec<Completion>> {
         let mut answers = vec![];
         let stream = self.stream(prompt, options)?;
-        let pictures = stream.pictures().clone();
+        let media = stream.media().clone();
         for piece in stream {
             let piece = piece?;
             // The number that was asked for is sound once something comes of it.
             answers.resize_with(answers.len().max(options.n), Completion::empty);
             answers[piece.index].push(piece);
         }
-        let used = pictures.now();
-        answers.iter_mut().for_each(|a| a.pictures = used.clone());
+        let used = media.now();
+        answers.iter_mut().for_each(|a| a.media = used.clone());
         if options.echo {
             let text = self.echo_text(prompt)?;
             answers.iter_mut().for_each(|a| a.text.insert_str(0, &text));

@@ -77,7 +77,7 @@ impl Model {
     /// # Errors
     /// As for [`Model::logits_seeing`].
     pub fn logits_with(&self, tokens: &[u32], options: &GenerateOptions) -> Result<Vec<f32>> {
-        let (rows, _) = self.media_rows(tokens, options)?;
+        let (rows, _) = self.media_rows(tokens, &options.into())?;
         let shared = Arc::new(Mutex::new(room_for_rows(tokens.len(), self.shared.info.vocab)?));
         let all = shared.clone();
         let sink =

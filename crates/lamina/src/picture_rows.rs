@@ -3,8 +3,8 @@
 use crate::{
     Result,
     media::runs_of_rows,
+    media_use::{MediaUsed, PictureUse},
     model::Model,
-    picture_use::{PictureUse, PicturesUsed},
 };
 use lamina_arch::vision::{PictureLayout, PictureSight, RowPositions, VisionSpec};
 use lamina_engine::{NumberRows, RowGrid};
@@ -21,16 +21,16 @@ impl Model {
         self.shared.pictures.as_ref().map(|encoder| encoder.counts())
     }
 
-    /// Rows of pictures in the place of the soft tokens of a prompt, and what is told of them. Nothing is encoded here: that
+    /// Rows of pictures in the place of the soft tokens of a prompt; `used` is told of them. Nothing is encoded here: that
     /// begins when a step comes to rows that the cache has not.
     pub(crate) fn picture_rows(
         &self,
         tokens: &[u32],
         images: &[Arc<Picture>],
-    ) -> Result<(Vec<NumberRows>, PicturesUsed)> {
-        let mut used = PicturesUsed::default();
+        used: &mut MediaUsed,
+    ) -> Result<Vec<NumberRows>> {
         if images.is_empty() {
-            return Ok((vec![], used));
+            return Ok(vec![]);
         }
         let encoder = self.need_pictures()?;
         let layouts = images.iter().map(|picture| self.image_layout(picture)).collect::<Result<Vec<_>>>()?;
@@ -48,11 +48,11 @@ impl Model {
                 tokens: layout.rows(),
                 cached: false,
             });
-            let job = self.media_job(encoder, &used.jobs, picture);
+            let job = self.media_job(encoder, &used.seen, picture);
             out.extend(runs_of_rows(&job, width, mine).map(|rows| placed(rows, encoder.spec(), layout)));
-            used.jobs.push(job);
+            used.seen.push(job);
         }
-        Ok((out, used))
+        Ok(out)
     }
 }
 

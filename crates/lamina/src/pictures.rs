@@ -1,6 +1,6 @@
 //! Pictures in prompts: how many tokens they take, and the text that takes the place of their markers.
 
-use crate::{Error, Result, chat::refused, chat_options::ChatOptions, generate::Prompt, model::Model};
+use crate::{Error, Result, chat::refused, chat_options::ChatOptions, model::Model};
 use lamina_arch::vision::{PictureLayout, VisionSpec};
 use lamina_chat::{ExpandedPicture, MediaMarks, expand_prompt, take_pictures};
 use lamina_image::{Picture, RequestLimits, RequestReader};
@@ -94,19 +94,6 @@ impl Model {
     /// As for [`Model::image_layout`]; also when there are more markers than pictures.
     pub fn expand_images(&self, text: &str, images: &[Arc<Picture>]) -> Result<String> {
         expand_prompt(text, self.marks()?, &self.expanded(images)?).map_err(refused)
-    }
-
-    /// Tokens of a prompt with pictures.
-    ///
-    /// # Errors
-    /// As for [`Model::prompt_tokens`] and [`Model::expand_images`].
-    pub fn seeing_tokens(&self, prompt: &Prompt, images: &[Arc<Picture>]) -> Result<Vec<u32>> {
-        match prompt {
-            Prompt::Text(text) if !images.is_empty() => {
-                self.tokenize(&self.expand_images(text, images)?, Special::ADD_AND_PARSE)
-            }
-            prompt => self.prompt_tokens(prompt),
-        }
     }
 
     /// Tokens of a conversation whose pictures `options` has.

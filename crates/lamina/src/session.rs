@@ -3,12 +3,11 @@
 //! They are files of entries as the cache on disk has them: the first holds the facts as JSON, the others pages and states.
 //! One that is cut off anywhere is refused.
 
-use crate::{Error, Result, model::Model};
+use crate::{Error, Result, media::MediaInputs, model::Model};
 use lamina_disk::{Entry, EntryFileError, EntryFileReader, EntryFileWriter, FileMagic, Unwritten};
 use lamina_engine::{NumberRows, kv::content::RowsId};
-use lamina_image::Picture;
 use serde_json::{Value, json};
-use std::{collections::HashMap, iter, path::Path, sync::Arc};
+use std::{collections::HashMap, iter, path::Path};
 
 /// Begins every file. Version 1 had no footer.
 const MAGIC: &FileMagic = b"LMNSESS2";
@@ -36,24 +35,24 @@ impl Model {
     /// # Errors
     /// When the model keeps no beginnings, `tokens` are none of it, or the file cannot be written.
     pub fn save_session(&self, path: &Path, tokens: &[u32], data: &Value) -> Result<u64> {
-        self.save_session_seeing(path, tokens, &[], data)
+        self.save_session_with(path, tokens, &MediaInputs::default(), data)
     }
 
-    /// [`Model::save_session`] of a text with pictures, whose soft tokens are among `tokens`. The file names them; a request with
+    /// [`Model::save_session`] of a text with pictures and sounds, whose soft tokens are among `tokens`. The file names them; a request with
     /// the same ones goes on from it, and nothing of them is encoded again.
     ///
     /// # Errors
-    /// As for [`Model::save_session`]; also when there are not as many soft tokens as the pictures have rows.
-    pub fn save_session_seeing(
+    /// As for [`Model::save_session`]; also when there are not as many soft tokens as these have rows.
+    pub fn save_session_with(
         &self,
         path: &Path,
         tokens: &[u32],
-        images: &[Arc<Picture>],
+        media: &MediaInputs,
         data: &Value,
     ) -> Result<u64> {
         let service = &self.shared.service;
         let fingerprint = self.session_fingerprint()?;
-        let (rows, _) = self.picture_rows(tokens, images)?;
+        let (rows, _) = self.media_rows(tokens, media)?;
         let named: Vec<Value> = rows.iter().map(named).collect();
         let parts = service.export_text(tokens.to_vec(), rows, self.scales.clone())?;
         let info = self.info();

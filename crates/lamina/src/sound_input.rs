@@ -2,11 +2,8 @@
 
 use crate::{Error, Result, model::Model};
 use lamina_base::files::read_regular;
-use lamina_sound::{Sound, SoundLimits, decode};
+use lamina_sound::{Sound, SoundReader};
 use std::{fmt::Display, path::Path, sync::Arc};
-
-/// Most sounds of a request.
-const MOST: usize = 64;
 
 /// A sound as somebody gives it.
 #[derive(Debug, Clone)]
@@ -29,40 +26,25 @@ impl Model {
         &self,
         given: impl IntoIterator<Item = (&'a str, SoundInput<'a>)>,
     ) -> Result<Vec<Arc<Sound>>> {
-        let mut limits = SoundLimits::default();
-        let (longest, mut left) = (limits.seconds, f64::from(limits.seconds));
-        let mut read = vec![];
+        let (mut reader, mut read) = (SoundReader::default(), vec![]);
         for (at, input) in given {
             self.need_sounds().map_err(|e| named(at, &e))?;
-            if read.len() == MOST {
-                return Err(named(at, &format!("a request has at most {MOST} sounds")));
-            }
-            let sound = one(input, &limits).map_err(|why| named(at, &why))?;
-            left -= sound.seconds();
-            if left < 0.0 {
-                return Err(named(
-                    at,
-                    &format!("the sounds of a request are longer than {longest} seconds: cut them"),
-                ));
-            }
-            limits.seconds = left.ceil().max(1.0) as u32;
-            read.push(Arc::new(sound));
+            read.push(Arc::new(one(input, &mut reader).map_err(|why| named(at, &why))?));
         }
         Ok(read)
     }
 }
 
-fn one(input: SoundInput<'_>, limits: &SoundLimits) -> std::result::Result<Sound, String> {
-    let said = |e: lamina_sound::SoundError| e.to_string();
-    match input {
+fn one(input: SoundInput<'_>, reader: &mut SoundReader) -> std::result::Result<Sound, String> {
+    let read = match input {
         SoundInput::File(path) => {
-            let bytes = read_regular(path, limits.bytes as u64);
-            decode(&bytes.map_err(|e| format!("{} cannot be read: {e}", path.display()))?, limits)
-                .map_err(said)
+            let bytes = read_regular(path, reader.limits().bytes as u64);
+            reader.file(&bytes.map_err(|e| format!("{} cannot be read: {e}", path.display()))?)
         }
-        SoundInput::Bytes(bytes) => decode(bytes, limits).map_err(said),
-        SoundInput::Samples(samples, rate) => Sound::new(samples, rate).map_err(said),
-    }
+        SoundInput::Bytes(bytes) => reader.file(bytes),
+        SoundInput::Samples(samples, rate) => reader.samples(samples, rate),
+    };
+    read.map_err(|e| e.to_string())
 }
 
 fn named(at: &str, why: &dyn Display) -> Error {

@@ -1,6 +1,13 @@
 //! Sounds in prompts: how many tokens they take, the text that takes the place of their markers, and their rows.
 
-use crate::{Error, Result, chat::refused, chat_options::ChatOptions, media::runs_of_rows, model::Model};
+use crate::{
+    Error, Result,
+    chat::refused,
+    chat_options::ChatOptions,
+    media::runs_of_rows,
+    media_use::{MediaUsed, SoundUse},
+    model::Model,
+};
 use lamina_arch::sound::SoundSpec;
 use lamina_chat::{ExpandedPicture, MediaMarks, expand_prompt, take_sounds};
 use lamina_engine::NumberRows;
@@ -30,6 +37,21 @@ impl Model {
         Ok(MediaMarks { part: "audio", marker: rule.marker, soft: rule.soft })
     }
 
+    /// Tokens that a sound takes in a prompt, in whose places its rows stand; nothing is encoded.
+    ///
+    /// # Errors
+    /// When the model does not hear, or the sound is too short for a single row.
+    pub fn sound_tokens(&self, sound: &Sound) -> Result<usize> {
+        let spec = self.need_sounds()?.spec();
+        match spec.layout(sound).rows() {
+            0 => Err(Error::InvalidRequest(format!(
+                "the sound is too short: it has no row of {:.3} s",
+                row_seconds(spec)
+            ))),
+            rows => Ok(rows),
+        }
+    }
+
     /// The rows of a sound behind the projector.
     ///
     /// # Errors
@@ -48,14 +70,15 @@ impl Model {
 
     fn expanded_sounds(&self, sounds: &[Arc<Sound>]) -> Result<Vec<ExpandedPicture>> {
         let spec = self.need_sounds()?.spec();
-        let one = |(i, sound): (usize, &Arc<Sound>)| match spec.layout(sound).rows() {
-            0 => Err(Error::InvalidRequest(format!(
-                "sound {} of {} is too short: it has no row of {:.3} s",
-                i + 1,
-                sounds.len(),
-                row_seconds(spec)
-            ))),
-            rows => Ok(ExpandedPicture { text: spec.prompt.soft.repeat(rows), rows }),
+        let named = |i: usize, e: Error| match e {
+            Error::InvalidRequest(why) if sounds.len() > 1 => {
+                Error::InvalidRequest(format!("sound {} of {}: {why}", i + 1, sounds.len()))
+            }
+            e => e,
+        };
+        let one = |(i, sound): (usize, &Arc<Sound>)| {
+            let rows = self.sound_tokens(sound).map_err(|e| named(i, e))?;
+            Ok(ExpandedPicture { text: spec.prompt.soft.repeat(rows), rows })
         };
         sounds.iter().enumerate().map(one).collect()
     }
@@ -67,8 +90,13 @@ impl Model {
         self.media_chat_tokens(take_sounds(messages), options, given, self.sound_marks(), expanded)
     }
 
-    /// Rows of sounds in the place of the soft tokens of a prompt. Nothing is encoded here.
-    pub(crate) fn rows_of_sounds(&self, tokens: &[u32], sounds: &[Arc<Sound>]) -> Result<Vec<NumberRows>> {
+    /// Rows of sounds in the place of the soft tokens of a prompt; `used` is told of them. Nothing is encoded here.
+    pub(crate) fn rows_of_sounds(
+        &self,
+        tokens: &[u32],
+        sounds: &[Arc<Sound>],
+        used: &mut MediaUsed,
+    ) -> Result<Vec<NumberRows>> {
         if sounds.is_empty() {
             return Ok(vec![]);
         }
@@ -77,13 +105,14 @@ impl Model {
         let counts: Vec<usize> = sounds.iter().map(|sound| spec.layout(sound).rows()).collect();
         let advice = "give fewer or shorter sounds";
         let places = self.soft_places(tokens, (spec.prompt.soft, width), ("sounds", &counts), advice)?;
-        let (mut rest, mut out, mut jobs) = (&places[..], vec![], vec![]);
+        let (mut rest, mut out) = (&places[..], vec![]);
         for (sound, count) in sounds.iter().zip(counts) {
             let (mine, behind) = rest.split_at(count);
             rest = behind;
-            let job = self.media_job(encoder, &jobs, sound);
+            used.sounds.push(SoundUse { seconds: sound.seconds(), tokens: count, cached: false });
+            let job = self.media_job(encoder, &used.heard, sound);
             out.extend(runs_of_rows(&job, width, mine));
-            jobs.push(job);
+            used.heard.push(job);
         }
         Ok(out)
     }

@@ -3,8 +3,8 @@
 use crate::{
     Error, Result,
     generate::{GenerateOptions, Piece, Prompt},
+    media_use::MediaUsed,
     model::Model,
-    picture_use::PicturesUsed,
 };
 use lamina_engine::{Canceller, EngineError, Event, Handle, Token};
 use std::{
@@ -17,7 +17,7 @@ use std::{
 /// it cancels the request.
 pub struct TokenStream {
     handle: Handle,
-    pictures: PicturesUsed,
+    media: MediaUsed,
     left: usize,
     /// The engine ends with the last value of its model, and its requests with it.
     _model: Model,
@@ -29,26 +29,26 @@ impl Model {
     /// # Errors
     /// When the prompt cannot be tokenized; later errors come through the stream.
     pub fn stream(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<TokenStream> {
-        let tokens = self.media_tokens(prompt, options)?;
+        let tokens = self.media_tokens(prompt, &options.into())?;
         if !options.stop.is_empty() {
             self.need_tokenizer()?;
         }
         let task = self.task(options)?;
-        let (rows, pictures) = self.media_rows(&tokens, options)?;
+        let (rows, media) = self.media_rows(&tokens, &options.into())?;
         let handle = self.send(tokens, rows, task, options)?;
         // No answers at all is an error that the stream has to bring.
-        Ok(TokenStream { pictures, ..TokenStream::new(handle, options.n.max(1), self.clone()) })
+        Ok(TokenStream { media, ..TokenStream::new(handle, options.n.max(1), self.clone()) })
     }
 }
 
 impl TokenStream {
     pub(crate) fn new(handle: Handle, answers: usize, model: Model) -> TokenStream {
-        TokenStream { handle, pictures: PicturesUsed::default(), left: answers, _model: model }
+        TokenStream { handle, media: MediaUsed::default(), left: answers, _model: model }
     }
 
-    /// What the pictures of the prompt became.
-    pub fn pictures(&self) -> &PicturesUsed {
-        &self.pictures
+    /// What the pictures and sounds of the prompt became.
+    pub fn media(&self) -> &MediaUsed {
+        &self.media
     }
 
     /// Asks for an early end; the last piece then says `Cancelled`.

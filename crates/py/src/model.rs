@@ -10,12 +10,12 @@ use crate::{
     options::{LoadTexts, Lora, RequestOptions, load_options, request_options},
     picture_url::PyUrlReader,
     prompt::PromptArg,
-    sound,
+    sound::{self, SoundArg},
     stream::Stream,
     vector::Vector,
     wait::{CallWatch, detached, interruptible, located, silent},
 };
-use lamina::{ChatOptions, Prompt, Rows, Special, Terms};
+use lamina::{ChatOptions, MediaInputs, Prompt, Rows, Special, Terms};
 use lamina_reserve::trim;
 use lamina_tools::{PerplexityOptions, divergence, perplexity};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
@@ -123,16 +123,17 @@ impl Model {
         py: Python<'_>,
         path: PathBuf,
         prompt: PromptArg,
-        images: Vec<ImageArg>,
+        media: (Vec<ImageArg>, Vec<SoundArg>),
         data: &str,
         lora: Lora,
     ) -> Result<u64> {
         let model = self.with(&lora)?;
         let data: Value = serde_json::from_str(data).map_err(|e| invalid(e.to_string()))?;
         detached(py, move || {
-            let images = if images.is_empty() { vec![] } else { image::read(&model, &images)?.images };
-            let tokens = model.seeing_tokens(&prompt.0, &images)?;
-            model.save_session_seeing(&path, &tokens, &images, &data)
+            let (images, sounds) = (image::read(&model, &media.0)?.images, sound::read(&model, &media.1)?);
+            let media = MediaInputs { images, sounds };
+            let tokens = model.media_tokens(&prompt.0, &media)?;
+            model.save_session_with(&path, &tokens, &media, &data)
         })
     }
 

@@ -9,8 +9,8 @@ use crate::{
     watch::watch,
 };
 use lamina::{
-    ChatAnswer, ChatReader, Completion, FinishReason, Model, PictureUse, PicturesUsed, Piece, Speculation,
-    StopBy, TokenStream, image::PixelSize, sample::SamplerState,
+    ChatAnswer, ChatReader, Completion, FinishReason, MediaUsed, Model, PictureUse, Piece, SoundUse,
+    Speculation, StopBy, TokenStream, image::PixelSize, sample::SamplerState,
 };
 use pyo3::{IntoPyObject, prelude::*};
 use std::{
@@ -56,6 +56,9 @@ type Answer = (
 type SamplerRow = (u64, u64, u64, Option<f32>);
 /// Of a picture: its size, that in which it is seen, its tokens, and whether its rows were kept.
 type PictureRow = ((u32, u32), (u32, u32), usize, bool);
+
+/// What a sound became: seconds, tokens, and whether its rows were kept.
+type SoundRow = (f64, usize, bool);
 /// Guessed tokens, those of them that the answer has, the steps that verified any, and who guessed last.
 type Drafted = (usize, usize, usize, &'static str);
 
@@ -65,7 +68,7 @@ pub struct Stream {
     /// None once closed.
     stream: Arc<Mutex<Option<OpenRequest>>>,
     answers: usize,
-    pictures: PicturesUsed,
+    media: MediaUsed,
     /// What was asked for and is not done.
     warnings: Vec<String>,
     /// What ends the request, where its processor has raised it.
@@ -146,10 +149,10 @@ impl Stream {
     ) -> Stream {
         let readers = chat.iter().flat_map(|chat| (0..answers).map(|_| chat.reader())).collect();
         let warnings = chat.map(|chat| chat.warnings.clone()).unwrap_or_default();
-        let (come, pictures) = (VecDeque::new(), stream.pictures().clone());
+        let (come, media) = (VecDeque::new(), stream.media().clone());
         let running = OpenRequest { stream, come, _model: model, readers, deltas: Vec::new() };
         let (stream, process) = (Arc::new(Mutex::new(Some(running))), process::id());
-        Stream { stream, answers, pictures, warnings, raised, process }
+        Stream { stream, answers, media, warnings, raised, process }
     }
 
     /// The same with more that a user should know.
@@ -252,8 +255,14 @@ impl Stream {
     fn pictures(&self) -> (Vec<PictureRow>, f64) {
         let pair = |size: PixelSize| (size.width, size.height);
         let row = |p: &PictureUse| (pair(p.size), pair(p.resized), p.tokens, p.cached);
-        let now = self.pictures.now();
+        let now = self.media.now();
         (now.pictures.iter().map(row).collect(), now.encode_seconds)
+    }
+
+    /// What the sounds of the prompt became.
+    fn sounds(&self) -> Vec<SoundRow> {
+        let row = |s: &SoundUse| (s.seconds, s.tokens, s.cached);
+        self.media.now().sounds.iter().map(row).collect()
     }
 
     /// What was asked for and is not done.

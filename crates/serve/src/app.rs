@@ -7,7 +7,7 @@ use crate::{
     kept::KeptAnswers,
     live::{LatencyWindow, LiveFeed, OpenRequests},
     log::LogWriter,
-    media::PicturePool,
+    media::MediaPool,
     metrics::Metrics,
     models::Registry,
     options::ServeOptions,
@@ -39,9 +39,9 @@ pub struct AppState {
     pub log: LogWriter,
     /// What large bodies may hold together.
     pub bodies: BodyBudget,
-    /// Decodes pictures.
-    pub pictures: PicturePool,
-    /// Reads pictures at addresses.
+    /// Decodes pictures and sounds.
+    pub media: MediaPool,
+    /// Reads pictures and sounds at addresses.
     pub urls: UrlReader,
     /// How fast requests end.
     pub end_rate: EndRate,
@@ -76,7 +76,7 @@ impl App {
     /// A server that has not begun.
     ///
     /// # Errors
-    /// When the system gives no thread for the log or for pictures.
+    /// When the system gives no thread for the log or for decoding.
     pub fn new(options: ServeOptions, models: Registry) -> std::io::Result<App> {
         let urls = options
             .url_reader
@@ -96,7 +96,7 @@ impl App {
             feed: LiveFeed::default(),
             began: Instant::now(),
             bodies: BodyBudget::new(options.max_body_memory),
-            pictures: PicturePool::start()?,
+            media: MediaPool::start()?,
             urls,
             end_rate: EndRate::default(),
             options,

@@ -43,9 +43,9 @@ pub fn beside() -> io::Result<Runtime> {
     with_helpers(Builder::new_multi_thread().worker_threads(1).thread_name("lamina-large"))
 }
 
-/// A pool that decodes pictures; nothing else runs there.
-pub fn for_pictures() -> io::Result<Runtime> {
-    with_helpers(Builder::new_current_thread().thread_name("lamina-pictures"))
+/// A pool that decodes pictures and sounds; nothing else runs there.
+pub fn for_media() -> io::Result<Runtime> {
+    with_helpers(Builder::new_current_thread().thread_name("lamina-media"))
 }
 
 fn with_helpers(builder: &mut Builder) -> io::Result<Runtime> {

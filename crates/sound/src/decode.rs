@@ -31,12 +31,27 @@ pub fn decode(bytes: &[u8], limits: &SoundLimits) -> Result<Sound, SoundError> {
     if bytes.len() > limits.bytes {
         return Err(SoundError::TooManyBytes { bytes: bytes.len(), limit: limits.bytes });
     }
-    let format = FORMATS.iter().find(|format| (format.is)(bytes)).ok_or(SoundError::Unknown)?;
+    decoder(bytes)?(bytes, limits.seconds)
+}
+
+/// Whether a file that begins like this is of a format that is read; 16 KiB of it will do.
+///
+/// # Errors
+/// No known format, or one that is not read.
+pub fn check_format(begin: &[u8]) -> Result<(), SoundError> {
+    decoder(begin).map(drop)
+}
+
+fn decoder(begin: &[u8]) -> Result<Decoder, SoundError> {
+    let format = FORMATS.iter().find(|format| (format.is)(begin)).ok_or(SoundError::Unknown)?;
     match format.how {
-        How::Decode(run) => run(bytes, limits.seconds),
+        How::Decode(run) => Ok(run),
         How::Refuse(advice) => Err(SoundError::Refused { format: format.name, advice }),
     }
 }
+
+/// The sound of a file, if it has no more seconds than these.
+type Decoder = fn(&[u8], u32) -> Result<Sound, SoundError>;
 
 struct SoundFormat {
     name: &'static str,
@@ -45,7 +60,7 @@ struct SoundFormat {
 }
 
 enum How {
-    Decode(fn(&[u8], u32) -> Result<Sound, SoundError>),
+    Decode(Decoder),
     /// What to do instead.
     Refuse(&'static str),
 }

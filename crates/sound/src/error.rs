@@ -36,6 +36,18 @@ pub enum SoundError {
         /// Most seconds.
         limit: u32,
     },
+    /// The sounds of a request together are longer than allowed.
+    #[error("the sounds of a request are longer than {limit} seconds: cut them")]
+    AllTooLong {
+        /// Most seconds.
+        limit: u32,
+    },
+    /// A request has more sounds than are allowed.
+    #[error("a request has at most {limit} sounds")]
+    TooMany {
+        /// Most sounds.
+        limit: usize,
+    },
     /// Samples a second that no device has.
     #[error("a sound of {rate} samples a second is not read: 1,000 to 768,000 are")]
     Rate {
@@ -51,4 +63,12 @@ pub enum SoundError {
         /// Its index.
         at: usize,
     },
+}
+
+impl SoundError {
+    /// Whether a smaller or shorter one would be taken.
+    pub fn is_too_large(&self) -> bool {
+        use SoundError::{AllTooLong, TooLong, TooMany, TooManyBytes};
+        matches!(self, TooManyBytes { .. } | TooLong { .. } | AllTooLong { .. } | TooMany { .. })
+    }
 }

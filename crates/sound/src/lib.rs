@@ -7,11 +7,13 @@
 pub mod decode;
 mod error;
 mod mel;
+mod reader;
 mod resample;
 mod sound;
 mod spectrum;
 
-pub use decode::{SoundLimits, decode};
+pub use decode::{SoundLimits, check_format, decode};
 pub use error::SoundError;
 pub use mel::{MelFeatures, MelRule};
+pub use reader::SoundReader;
 pub use sound::Sound;

@@ -12,8 +12,8 @@ use crate::{
     stats::line,
 };
 use lamina::{
-    ChatOptions, Completion, FinishReason, GenerateOptions, ImageInput, LengthBy, Model, PicturePart,
-    PreparedChat, has_pictures, take_pictures,
+    ChatOptions, Completion, FinishReason, GenerateOptions, ImageInput, LengthBy, MediaInputs, Model,
+    PicturePart, PreparedChat, has_pictures, take_pictures,
 };
 use serde_json::{Value, json};
 use std::{path::Path, time::Duration};
@@ -96,7 +96,8 @@ impl Partner for Local {
         let options = ChatOptions { no_generation_prompt: true, ..self.options(&window)? };
         let tokens = if window.is_empty() { vec![] } else { self.model.chat_tokens(&window, &options)? };
         let data = json!({ "messages": session.to_json() });
-        self.model.save_session_seeing(path, &tokens, &options.images, &data)?;
+        let media = MediaInputs { images: options.images, sounds: options.sounds };
+        self.model.save_session_with(path, &tokens, &media, &data)?;
         Ok(())
     }
 }
@@ -146,7 +147,7 @@ impl Local {
         options: &GenerateOptions,
     ) -> Result<(Completion, AnswerPrinter)> {
         let mut stream = self.model.stream_chat(chat, options)?;
-        let pictures = stream.pictures().clone();
+        let media = stream.media().clone();
         chat.answer.warnings.iter().for_each(|warning| note(warning));
         let mut reader = chat.answer.reader();
         let (mut answer, mut printer) = (Completion::empty(), AnswerPrinter::default());
@@ -165,7 +166,7 @@ impl Local {
             }
         }
         printer.finish()?;
-        answer.pictures = pictures;
+        answer.media = media;
         Ok((answer, printer))
     }
 }

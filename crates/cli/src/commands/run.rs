@@ -10,8 +10,8 @@ use crate::{
     table::table,
 };
 use lamina::{
-    Completion, FinishReason, GenerateOptions, Model, PictureUse, Prompt, Speculation, StopBy, Tokenizer,
-    image::PixelSize,
+    Completion, FinishReason, GenerateOptions, Model, PictureUse, Prompt, SoundUse, Speculation, StopBy,
+    Tokenizer, image::PixelSize,
 };
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -100,7 +100,7 @@ impl Show {
         let mut end = LineEnd::default();
         // Before the prompt is written, so that a prompt that is refused leaves no half line.
         let stream = model.stream(prompt, options)?;
-        answer.pictures = stream.pictures().clone();
+        answer.media = stream.media().clone();
         let mut echo = options.echo;
         for piece in stream {
             let piece = piece?;
@@ -185,11 +185,13 @@ fn report(model: &Model, prompt: &Prompt, options: &GenerateOptions, answers: &[
             "cached_tokens": usage.cached_tokens,
             "cached_disk_tokens": usage.disk_tokens,
             "completion_tokens": answers.iter().map(|a| a.usage.completion_tokens).sum::<usize>(),
-            "image_tokens": first.pictures.tokens(),
+            "image_tokens": first.media.image_tokens(),
+            "audio_tokens": first.media.audio_tokens(),
         },
-        "images": first.pictures.pictures.iter().map(image).collect::<Vec<_>>(),
+        "images": first.media.pictures.iter().map(image).collect::<Vec<_>>(),
+        "sounds": first.media.sounds.iter().map(sound).collect::<Vec<_>>(),
         "timings": {
-            "encode_s": first.pictures.encode_seconds,
+            "encode_s": first.media.encode_seconds,
             "prefill_s": t.prefill_seconds,
             "decode_s": slowest,
             "prefill_tok_s": prefill_speed(&first),
@@ -207,6 +209,10 @@ fn report(model: &Model, prompt: &Prompt, options: &GenerateOptions, answers: &[
 fn image(used: &PictureUse) -> Value {
     let pair = |size: PixelSize| json!([size.width, size.height]);
     json!({"size": pair(used.size), "resized": pair(used.resized), "tokens": used.tokens, "cached": used.cached})
+}
+
+fn sound(used: &SoundUse) -> Value {
+    json!({"seconds": used.seconds, "tokens": used.tokens, "cached": used.cached})
 }
 
 fn choice(index: usize, answer: &Completion, stops: &[String], tokenizer: Option<&Tokenizer>) -> Value {

@@ -1,6 +1,6 @@
 //! A picture or a sound in a prompt: its rows are made when somebody asks for them.
 
-use super::{eyes::Eyes, picture_rows::PictureRows, sense::Sense};
+use super::{ears::Ears, eyes::Eyes, picture_rows::PictureRows, sense::Sense};
 use crate::error::{Error, Result};
 use lamina_engine::{EncodedRows, EngineError, Name, RowSource};
 use std::{
@@ -17,6 +17,9 @@ pub(super) type Ask<S> = Box<dyn Fn(Weak<EncodeJob<S>>) + Send + Sync>;
 
 /// A picture whose rows somebody may want.
 pub type PictureJob = EncodeJob<Eyes>;
+
+/// A sound whose rows somebody may want.
+pub type SoundJob = EncodeJob<Ears>;
 
 /// What a sense takes, whose rows somebody may want.
 pub struct EncodeJob<S: Sense> {

@@ -21,7 +21,7 @@ mod worker;
 
 pub use ears::{Ears, SoundRows};
 pub use eyes::Eyes;
-pub use job::{EncodeJob, PictureJob};
+pub use job::{EncodeJob, PictureJob, SoundJob};
 pub use picture_encoder::PictureEncoder;
 pub use picture_rows::{CutPicture, PictureRows};
 pub use row_encoder::RowEncoder;
@@ -29,5 +29,5 @@ pub(crate) use search::find_encoder;
 pub use search::vision_of;
 pub use sense::Sense;
 pub(crate) use sizes::picture_parts;
-pub use sound_encoder::SoundEncoder;
+pub use sound_encoder::{SoundEncoder, hearing_of};
 pub use worker::EncoderCounts;

@@ -6,7 +6,10 @@ use super::{
     sizes::{cache_bytes, sound_bytes},
 };
 use crate::{error::Result, identity::encoder_identity, mmproj::MmprojChoice, options::LoadOptions};
-use lamina_arch::{sound::SoundFamily, vision::VisionSource};
+use lamina_arch::{
+    sound::{SoundFamily, SoundSpec},
+    vision::VisionSource,
+};
 use lamina_plan::Backend;
 use lamina_planner::MemoryPart;
 use lamina_store::Checkpoint;
@@ -17,6 +20,18 @@ pub struct SoundEncoder {
     rows: RowEncoder<Ears>,
     family: &'static SoundFamily,
     parts: [MemoryPart; 3],
+}
+
+/// What the model in `ck` does with sounds, told by its files alone; none where it does not hear.
+///
+/// # Errors
+/// When its encoder is of no family that is known, or lacks a setting.
+pub fn hearing_of(ck: &Checkpoint, options: &LoadOptions) -> Result<Option<SoundSpec>> {
+    if options.mmproj == MmprojChoice::Off {
+        return Ok(None);
+    }
+    let Some(source) = VisionSource::of_sound(ck)? else { return Ok(None) };
+    Ok(Some(SoundFamily::of(&source)?.spec(&source)?))
 }
 
 impl SoundEncoder {

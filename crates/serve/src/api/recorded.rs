@@ -1,7 +1,8 @@
 //! A recorded list of events for the tests of renderers: reasoning, text, a call with arguments in pieces, an end.
 
 use crate::run::{
-    AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, Frames, Render, Started, TokenUsage, WholeAnswer,
+    AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, Frames, MediaTokens, Render, Started, TokenUsage,
+    WholeAnswer,
 };
 use lamina::Timings;
 use serde_json::Value;
@@ -29,14 +30,19 @@ pub fn events() -> Vec<AnswerDelta> {
 
 /// Their counts.
 pub fn usage() -> TokenUsage {
-    TokenUsage { prompt: 11, cached: 4, completion: 7, reasoning: 2, image: 0 }
+    TokenUsage { prompt: 11, cached: 4, completion: 7, reasoning: 2, media: MediaTokens::default() }
 }
 
 /// What a renderer writes of them.
 pub fn streamed(renderer: &mut impl Render) -> String {
     let mut out = Frames::default();
     renderer.begin(
-        &Started { prompt_tokens: vec![11], image_tokens: 0, choices: 1, model: "tiny".into() },
+        &Started {
+            prompt_tokens: vec![11],
+            media_tokens: MediaTokens::default(),
+            choices: 1,
+            model: "tiny".into(),
+        },
         &mut out,
     );
     events().iter().for_each(|delta| renderer.delta(delta, &mut out));

@@ -1,15 +1,26 @@
 //! What several dialects say alike.
 
-use crate::run::ChoiceEnd;
+use crate::{models::LiveModel, run::ChoiceEnd};
 use lamina::{Timings, Tokenizer};
 use serde_json::{Value, json};
 
-/// llama-server's times of an answer, and those of its pictures.
+/// What a model takes beside text, in llama-server's words; nothing where it is not loaded.
+pub fn modalities(live: Option<&LiveModel>) -> Value {
+    let model = live.map(|live| &live.model);
+    json!({
+        "vision": model.is_some_and(|model| model.vision().is_some()),
+        "audio": model.is_some_and(|model| model.hearing().is_some()),
+    })
+}
+
+/// llama-server's times of an answer, and those of its pictures and sounds.
 pub fn timings(end: &ChoiceEnd) -> Value {
     let mut times = times(&end.timings);
-    if end.usage.image > 0 {
-        times["image_n"] = end.usage.image.into();
-        times["encode_ms"] = (end.encode_seconds * 1e3).into();
+    for (name, tokens) in [("image_n", end.usage.media.image), ("audio_n", end.usage.media.audio)] {
+        if tokens > 0 {
+            times[name] = tokens.into();
+            times["encode_ms"] = (end.encode_seconds * 1e3).into();
+        }
     }
     times
 }

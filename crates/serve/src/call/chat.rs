@@ -1,14 +1,16 @@
 //! A conversation as a prompt.
 
-use super::{HttpCall, pictures::takes_pictures, pooled, tokens::PART};
+use super::{HttpCall, media::takes_media, pooled, tokens::PART};
 use crate::{
     body::{json_of, kind},
     error::ApiError,
-    media::{SentPicture, content, take_pictures},
+    media::{SentMedia, content, take_media},
     models::{Lease, LiveModel, TextRoom},
-    run::{JobPrompt, PromptPicture, Split},
+    run::{JobPrompt, PromptMedia, Split},
 };
-use lamina::{BegunChat, ChatAnswer, ChatOptions, PreparedChat, ReasoningMode, Special, ToolChoice};
+use lamina::{
+    BegunChat, ChatAnswer, ChatOptions, MediaInputs, PreparedChat, ReasoningMode, Special, ToolChoice,
+};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -54,8 +56,8 @@ pub(super) async fn prompt(
 ) -> Result<PromptTokens, ApiError> {
     let live = lease.live.clone();
     let (turn, sent) = pooled(move || messages(&live, &mut turn).map(|sent| (turn, sent))).await?;
-    let (live, pictures) = (lease.live.clone(), call.pictures(lease, sent).await?);
-    let mut step = pooled(move || begin(live, turn, pictures, room)?.advance()).await?;
+    let (live, media) = (lease.live.clone(), call.media(lease, sent).await?);
+    let mut step = pooled(move || begin(live, turn, media, room)?.advance()).await?;
     loop {
         match step {
             PromptStep::Done(prompt) => return Ok(prompt),
@@ -70,7 +72,7 @@ struct BegunPrompt {
     chat: BegunChat,
     /// What the answer begins with.
     begun: Option<String>,
-    pictures: Vec<PromptPicture>,
+    media: Vec<PromptMedia>,
     path: &'static str,
 }
 
@@ -79,10 +81,10 @@ enum PromptStep {
     Done(PromptTokens),
 }
 
-/// The text of a conversation, with a marker in the place of each picture.
+/// The text of a conversation, with a marker in the place of each picture and sound.
 pub(super) fn rendered(live: &LiveModel, mut turn: ChatTurn) -> Result<String, ApiError> {
     let sent = messages(live, &mut turn)?;
-    takes_pictures(live, sent.first())?;
+    takes_media(live, &sent)?;
     let begun = begun_answer(&mut turn).unwrap_or_default();
     let options = options(live, &mut turn);
     let text = live.model.apply_chat_template(&turn.messages, &options);
@@ -92,13 +94,14 @@ pub(super) fn rendered(live: &LiveModel, mut turn: ChatTurn) -> Result<String, A
 fn begin(
     live: Arc<LiveModel>,
     mut turn: ChatTurn,
-    pictures: Vec<PromptPicture>,
+    media: Vec<PromptMedia>,
     room: TextRoom,
 ) -> Result<Box<BegunPrompt>, ApiError> {
     let long = room.check(text_bytes(&turn)).is_err();
     let begun = begun_answer(&mut turn);
-    let mut options = options(&live, &mut turn);
-    options.images = pictures.iter().map(|picture| picture.picture.clone()).collect();
+    let prompt = JobPrompt { tokens: vec![], media };
+    let MediaInputs { images, sounds } = prompt.inputs();
+    let options = ChatOptions { images, sounds, ..options(&live, &mut turn) };
     if long {
         // Templates leave texts out: what this one makes of them decides.
         let rendered = live.model.apply_chat_template(&turn.messages, &options);
@@ -107,7 +110,7 @@ fn begin(
     }
     let chat =
         live.model.begin_chat(&turn.messages, &options).map_err(|e| ApiError::from(e).of(turn.path))?;
-    Ok(Box::new(BegunPrompt { live, chat, begun, pictures, path: turn.path }))
+    Ok(Box::new(BegunPrompt { live, chat, begun, media: prompt.media, path: turn.path }))
 }
 
 impl BegunPrompt {
@@ -126,7 +129,7 @@ impl BegunPrompt {
             chat.answer.begins_after(&chat.tokens);
         }
         Ok(PromptTokens {
-            prompt: JobPrompt { tokens: chat.tokens, pictures: self.pictures },
+            prompt: JobPrompt { tokens: chat.tokens, media: self.media },
             split: split_of(chat.answer),
         })
     }
@@ -187,8 +190,8 @@ fn begun_answer(turn: &mut ChatTurn) -> Option<String> {
     Some(text)
 }
 
-/// Checks the messages, and brings them into the form that templates read. Their pictures are taken out.
-fn messages(live: &LiveModel, turn: &mut ChatTurn) -> Result<Vec<SentPicture>, ApiError> {
+/// Checks the messages, and brings them into the form that templates read. Their pictures and sounds are taken out.
+fn messages(live: &LiveModel, turn: &mut ChatTurn) -> Result<Vec<SentMedia>, ApiError> {
     takes_tools(live, turn)?;
     let path = turn.path;
     if turn.messages.is_empty() {
@@ -205,12 +208,12 @@ fn messages(live: &LiveModel, turn: &mut ChatTurn) -> Result<Vec<SentPicture>, A
             map.insert("role".into(), "system".into());
         }
     }
-    let pictures = take_pictures(&mut turn.messages);
+    let media = take_media(&mut turn.messages);
     let says = matches!(turn.messages[0]["role"].as_str(), Some("system" | "developer"));
     if let Some(text) = live.system.as_ref().filter(|_| !says) {
         turn.messages.insert(0, json!({ "role": "system", "content": text }));
     }
-    Ok(pictures)
+    Ok(media)
 }
 
 fn check(message: &mut Map<String, Value>, path: &str) -> Result<(), ApiError> {

@@ -23,22 +23,22 @@ impl HttpCall {
         let mut entry = self.log.entry();
         entry.queued = true;
         entry.usage.prompt = run.started().prompt_tokens.iter().sum();
-        entry.usage.image = run.started().image_tokens;
+        entry.usage.media = run.started().media_tokens;
         drop(entry);
         Ok(run)
     }
 
-    /// Begins a job: one with pictures beside this thread, since their pixels are hashed. Their memory counts until they are
+    /// Begins a job: one with pictures or sounds beside this thread, since their pixels and samples are hashed. Their memory counts until they are
     /// encoded.
     async fn begun(&self, job: AnswerJob) -> Result<Run, ApiError> {
         let (turn, end, attempt) = (self.slot_turn(&job), self.app.end.clone(), self.attempt.clone());
-        if !job.sees() {
+        if !job.has_media() {
             return Run::start(job, end, turn, attempt);
         }
         job.check()?;
-        let pixels = job.prompts.iter().flat_map(|prompt| &prompt.pictures);
-        let bytes = pixels.map(|picture| picture.picture.rgb().len() as u64).sum();
-        let mut run = self.app.pictures.run(carried(move || Run::start(job, end, turn, attempt))).await?;
+        let media = job.prompts.iter().flat_map(|prompt| &prompt.media);
+        let bytes = media.map(|media| media.decoded.bytes()).sum();
+        let mut run = self.app.media.run(carried(move || Run::start(job, end, turn, attempt))).await?;
         let mut share = self.app.bodies.share();
         self.share().release();
         // Those that were refused for want of room were so when they were decoded.
@@ -51,9 +51,9 @@ impl HttpCall {
     fn slot_turn(&self, job: &AnswerJob) -> Option<SlotTurn> {
         let wishes = &job.wishes;
         let shared = wishes.generate.terms.cache_salt.is_none();
-        // Tokens stand for no picture.
+        // Tokens stand for no picture or sound.
         let [prompt] = job.prompts.as_slice() else { return None };
-        let shared = shared && prompt.pictures.is_empty();
+        let shared = shared && prompt.media.is_empty();
         let turn = || SlotTurn::new(job.lease.live.clone(), wishes.slot, &prompt.tokens, wishes.lora.clone());
         self.app.options.slot_save_path.as_ref().filter(|_| shared).map(|_| turn())
     }

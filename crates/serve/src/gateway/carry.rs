@@ -7,6 +7,7 @@ use crate::{
     frames::FrameKind,
     log::RequestLog,
     router::{RequestNames, Routed},
+    run::MediaTokens,
     ticket::{AnswerSummary, RequestTicket, ResponseHead},
 };
 use bytes::{Bytes, BytesMut};
@@ -234,7 +235,9 @@ impl Carry {
         held(&self.gateway.router).measured(bytes, prompt_seconds, answer_seconds);
         let [prompt, cached, completion] = summary.tokens;
         (entry.usage.prompt, entry.usage.cached, entry.usage.completion) = (prompt, cached, completion);
-        (entry.usage.image, entry.encode_seconds) = (summary.image_tokens, summary.encode_seconds);
+        let [image, audio] = summary.media_tokens;
+        (entry.usage.media, entry.encode_seconds) = (MediaTokens { image, audio }, summary.encode_seconds);
+        entry.sounds = summary.sounds;
         entry.pictures =
             summary.pictures.iter().map(|&[width, height]| PixelSize { width, height }).collect();
         (entry.counted.prompt, entry.counted.completion) = (prompt, completion);

@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime};
 
 /// Bytes of names of ignored fields in a line or a header.
 const MOST_IGNORED: usize = 2000;
-/// Pictures whose sizes a line tells.
+/// Pictures and sounds whose sizes a line tells.
 const MOST_SIZES: usize = 64;
 
 impl LogEntry {
@@ -41,6 +41,12 @@ impl LogEntry {
         first.collect::<Vec<_>>().join(",")
     }
 
+    /// Lengths of its sounds in seconds: of many the first ones.
+    fn lengths(&self) -> String {
+        let first = self.sounds.iter().take(MOST_SIZES).map(|seconds| format!("{seconds:.2}"));
+        first.collect::<Vec<_>>().join(",")
+    }
+
     fn fields(&self) -> Map<String, Value> {
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let ms = |time| json!(rounded(time));
@@ -62,7 +68,13 @@ impl LogEntry {
             put("completion_tokens", json!(self.usage.completion));
             if !self.pictures.is_empty() {
                 put("pictures", json!(self.sizes()));
-                put("image_tokens", json!(self.usage.image));
+                put("image_tokens", json!(self.usage.media.image));
+            }
+            if !self.sounds.is_empty() {
+                put("sounds", json!(self.lengths()));
+                put("audio_tokens", json!(self.usage.media.audio));
+            }
+            if !(self.pictures.is_empty() && self.sounds.is_empty()) {
                 put("encode_ms", ms(std::time::Duration::from_secs_f64(self.encode_seconds)));
             }
             put("queue_ms", ms(self.queue));

@@ -78,6 +78,8 @@ pub struct LogEntry {
     pub timed: bool,
     /// Sizes of its pictures.
     pub pictures: Vec<PixelSize>,
+    /// Lengths of its sounds in seconds.
+    pub sounds: Vec<f64>,
     /// Seconds in which they were encoded.
     pub encode_seconds: f64,
     /// Time until its first step, of its first answer.
@@ -154,6 +156,7 @@ impl RequestLog {
             counted: TokenUsage::default(),
             timed: false,
             pictures: vec![],
+            sounds: vec![],
             encode_seconds: 0.0,
             queue: Duration::ZERO,
             prefill: Duration::ZERO,

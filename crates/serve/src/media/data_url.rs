@@ -1,12 +1,13 @@
 //! `data:` URLs: files that stand in a request.
 
-use crate::error::{ApiError, Cause};
+use super::kind::MediaKind;
+use crate::error::ApiError;
 use base64::{
     Engine,
     alphabet::STANDARD,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use lamina::image::{ImageError, check_format};
+use lamina::{image::ImageError, sound::SoundError};
 use std::borrow::Cow;
 
 /// Base64 whose last group may lack its padding, as some clients send it.
@@ -15,44 +16,51 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Letters of which the beginning of a file consists, by which its format is told: 1.5 kB.
-const HEAD: usize = 2048;
+/// Letters of which the beginning of a file consists, by which its format is told: 18 kB, as frames of MP3 are long.
+const HEAD: usize = 24 << 10;
 
 /// Whether a URL has its file in itself.
 pub fn is_inline(url: &str) -> bool {
     url.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
 }
 
-/// The file in a `data:` URL, which may have `most` bytes. What it says of its type is not looked at: the bytes tell. Garbage is refused by its beginning,
-/// what is too large by its length.
+/// The beginning of the file in a `data:` URL; nothing where it holds none.
+pub fn beginning(url: &str) -> Vec<u8> {
+    let letters = url.split_once(',').map_or("", |(_, letters)| letters);
+    begin(letters).unwrap_or_default()
+}
+
+/// The picture or sound in a `data:` URL, which may have `most` bytes. What it says of its type is not looked at: the bytes
+/// tell. Garbage is refused by its beginning, what is too large by its length.
 ///
 /// # Errors
 /// When it is no base64, of no format that is read, or too large.
-pub fn inline(url: &str, most: usize) -> Result<Vec<u8>, ApiError> {
-    let (kind, letters) = url
+pub fn inline(url: &str, most: usize, kind: MediaKind) -> Result<Vec<u8>, ApiError> {
+    let (said, letters) = url
         .split_once(',')
         .ok_or_else(|| ApiError::invalid("the URL must be written as data:image/png;base64,..."))?;
-    if !kind.to_ascii_lowercase().ends_with(";base64") {
+    if !said.to_ascii_lowercase().ends_with(";base64") {
         return Err(ApiError::invalid("the data of the URL must be in base64: data:image/png;base64,..."));
     }
-    let head = plain(&letters.as_bytes()[..letters.len().min(HEAD)]);
-    let whole = head.len() / 4 * 4;
-    let begin = BASE64.decode(&head[..whole]).map_err(|e| no_base64(&e))?;
+    let begin = begin(letters).map_err(|e| no_base64(kind, &e))?;
     if letters.len() > HEAD {
-        check_format(&begin).map_err(refused)?;
+        kind.check_format(&begin)?;
     }
     // Blanks among the letters are few.
     let bytes = letters.len() / 4 * 3;
     if bytes > most.saturating_add(most / 8) {
-        return Err(refused(ImageError::TooManyBytes { bytes, limit: most }));
+        return Err(match kind {
+            MediaKind::Picture => ImageError::TooManyBytes { bytes, limit: most }.into(),
+            MediaKind::Sound => SoundError::TooManyBytes { bytes, limit: most }.into(),
+        });
     }
-    BASE64.decode(plain(letters.as_bytes())).map_err(|e| no_base64(&e))
+    BASE64.decode(plain(letters.as_bytes())).map_err(|e| no_base64(kind, &e))
 }
 
-/// What is wrong with a picture, as an error of its request.
-pub fn refused(error: ImageError) -> ApiError {
-    let cause = if error.is_too_large() { Cause::TooLarge } else { Cause::Invalid };
-    ApiError::new(cause, error.to_string())
+/// The first bytes of a file.
+fn begin(letters: &str) -> Result<Vec<u8>, base64::DecodeError> {
+    let head = plain(&letters.as_bytes()[..letters.len().min(HEAD)]);
+    BASE64.decode(&head[..head.len() / 4 * 4])
 }
 
 /// Letters without line breaks and blanks, which some encoders put between them.
@@ -64,23 +72,24 @@ fn plain(letters: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Only the place is told: what stands there is the sender's.
-fn no_base64(error: &base64::DecodeError) -> ApiError {
+fn no_base64(kind: MediaKind, error: &base64::DecodeError) -> ApiError {
     let place = match error {
         base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => {
             format!(", at letter {at}")
         }
         _ => String::new(),
     };
-    ApiError::invalid(format!("the picture is no base64{place}"))
+    ApiError::invalid(format!("the {} is no base64{place}", kind.noun()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Cause;
     use std::time::{Duration, Instant};
 
     fn read(url: &str) -> Result<Vec<u8>, ApiError> {
-        inline(url, 3000)
+        inline(url, 30_000, MediaKind::Picture)
     }
 
     #[test]
@@ -106,8 +115,8 @@ mod tests {
         }
         let long =
             |letters: &str, n: usize| read(&format!("data:;base64,{}", letters.repeat(n))).unwrap_err();
-        assert_eq!(long("iVBORw0KGgo", 500).cause, Cause::TooLarge, "a PNG by its beginning");
-        assert!(long("aGFsbG8h", 500).message.contains("no picture"));
+        assert_eq!(long("iVBORw0KGgo", 5000).cause, Cause::TooLarge, "a PNG by its beginning");
+        assert!(long("aGFsbG8h", 5000).message.contains("no picture"));
     }
 
     #[test]

@@ -1,25 +1,25 @@
-//! Threads for pictures: to decode one takes longer than those that read requests have time for.
+//! Threads for pictures and sounds: to decode one takes longer than those that read requests have time for.
 
 use crate::{error::ApiError, threads};
 use std::io;
 use tokio::runtime::Runtime;
 
-/// Two threads: two pictures are decoded at a time.
-pub struct PicturePool {
+/// Two threads: two of them are decoded at a time.
+pub struct MediaPool {
     /// None once it is dropped.
     runtime: Option<Runtime>,
 }
 
-impl PicturePool {
+impl MediaPool {
     /// The threads, which start at once and stay.
     ///
     /// # Errors
     /// When the system gives fewer threads.
-    pub fn start() -> io::Result<PicturePool> {
-        Ok(PicturePool { runtime: Some(threads::for_pictures()?) })
+    pub fn start() -> io::Result<MediaPool> {
+        Ok(MediaPool { runtime: Some(threads::for_media()?) })
     }
 
-    /// Decodes a picture, or hashes its pixels.
+    /// Decodes one, or hashes its pixels or samples.
     ///
     /// # Errors
     /// Those of the work; a panic in it is a fault.
@@ -33,7 +33,7 @@ impl PicturePool {
     }
 }
 
-impl Drop for PicturePool {
+impl Drop for MediaPool {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

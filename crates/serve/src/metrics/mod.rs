@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod dashboard;
+mod encoders;
 mod kept;
 mod labels;
 mod moves;
@@ -22,6 +23,7 @@ use crate::{
     log::LogEntry,
     models::{ModelSlot, Phase},
 };
+use encoders::EncoderMetrics;
 use kept::KeptHistogram;
 use labels::{AdapterLabel, BuildLabel, ModelLabel, PagesLabel, PhaseLabel, PhaseSecondsLabel, StepLabel};
 use moves::MoveMetrics;
@@ -75,9 +77,7 @@ struct Engines {
     cache_queries: Family<ModelLabel, Counter>,
     cache_hits: Family<ModelLabel, Counter>,
     disk_hits: Family<ModelLabel, Counter>,
-    image_cache: Gauges<ModelLabel>,
-    image_hits: Family<ModelLabel, Counter>,
-    image_queries: Family<ModelLabel, Counter>,
+    encoders: EncoderMetrics,
     drafted: Family<ModelLabel, Counter>,
     accepted: Family<ModelLabel, Counter>,
     steps: Family<ModelLabel, Counter>,
@@ -184,9 +184,7 @@ impl Engines {
             cache_queries: r.counter("prefix_cache_queries", "Tokens of prompts that were looked for"),
             cache_hits: r.counter("prefix_cache_hits", "Tokens of prompts that were found"),
             disk_hits: r.counter("prefix_cache_disk_hits", "Of these, tokens that were read from disk"),
-            image_cache: r.gauge("image_cache_bytes", "Bytes of rows of pictures that are kept"),
-            image_hits: r.counter("image_cache_hits", "Pictures whose rows were kept"),
-            image_queries: r.counter("image_cache_queries", "Pictures whose rows were looked for"),
+            encoders: EncoderMetrics::new(r),
             drafted: r.counter("spec_decode_num_draft_tokens", "Guessed tokens that were verified"),
             accepted: r.counter("spec_decode_num_accepted_tokens", "Guessed tokens that answers have"),
             steps: r.counter("steps", "Steps that computed rows"),
@@ -242,11 +240,7 @@ impl Engines {
         self.cache_queries.get_or_create(&label).inc_by(more.prompt_tokens);
         self.cache_hits.get_or_create(&label).inc_by(more.cached_tokens);
         self.disk_hits.get_or_create(&label).inc_by(more.disk_tokens);
-        let seeing = live.model.encoder_counts().unwrap_or_default();
-        set(&self.image_cache, seeing.cache_bytes as f64);
-        let (hits, queries) = seen.since_encoder(&slot.name, seeing);
-        self.image_hits.get_or_create(&label).inc_by(hits);
-        self.image_queries.get_or_create(&label).inc_by(queries);
+        self.encoders.read(&slot.name, &live.model, seen);
         self.drafted.get_or_create(&label).inc_by(more.drafted);
         self.accepted.get_or_create(&label).inc_by(more.accepted);
         self.steps.get_or_create(&label).inc_by(more.steps);
@@ -283,6 +277,7 @@ mod tests {
             "lamina:generation_tokens_total{model_name=\"lamina-tiny\"} 0",
             "lamina:images_total{model_name=\"lamina-tiny\"} 0",
             "lamina:image_tokens_total{model_name=\"lamina-tiny\"} 0",
+            "lamina:audio_tokens_total{model_name=\"lamina-tiny\"} 0",
             "lamina:encode_seconds_total{model_name=\"lamina-tiny\"} 0",
             "lamina:request_success_total{model_name=\"lamina-tiny\",finished_reason=\"stop\"} 0",
             "lamina:requests_cancelled_total{why=\"disconnect\"} 0",

@@ -42,6 +42,8 @@ pub(super) struct Requests {
     rejected: Family<WhyLabel, Counter>,
     images: Family<ModelLabel, Counter>,
     image_tokens: Family<ModelLabel, Counter>,
+    sounds: Family<ModelLabel, Counter>,
+    audio_tokens: Family<ModelLabel, Counter>,
     encode: Seconds<ModelLabel>,
     tenants: Seconds<TenantLabel>,
     first_token: Histograms,
@@ -82,7 +84,13 @@ impl Requests {
             images: r.counter("images", "Pictures of requests"),
             image_tokens: r
                 .counter("image_tokens", "Tokens of prompts in whose places rows of pictures stand"),
-            encode: r.add("encode_seconds", "Time in which pictures were encoded", Family::default()),
+            sounds: r.counter("sounds", "Sounds of requests"),
+            audio_tokens: r.counter("audio_tokens", "Tokens of prompts in whose places rows of sounds stand"),
+            encode: r.add(
+                "encode_seconds",
+                "Time in which pictures and sounds were encoded",
+                Family::default(),
+            ),
             tenants: r.add(
                 "tenant_seconds",
                 "Machine time by key; - is everybody without one",
@@ -119,7 +127,14 @@ impl Requests {
     /// Makes all numbers of a model, so that they are there before they are more than 0: a rate needs a first value.
     pub fn begin(&self, model: &str) {
         let label = ModelLabel { model_name: model.to_owned() };
-        for counter in [&self.prompt_tokens, &self.generation_tokens, &self.images, &self.image_tokens] {
+        for counter in [
+            &self.prompt_tokens,
+            &self.generation_tokens,
+            &self.images,
+            &self.image_tokens,
+            &self.sounds,
+            &self.audio_tokens,
+        ] {
             drop(counter.get_or_create(&label));
         }
         drop(self.encode.get_or_create(&label));
@@ -183,7 +198,9 @@ impl Requests {
         self.generation_tokens.get_or_create(label).inc_by(more as u64);
         let completion = completion.max(entry.counted.completion);
         self.images.get_or_create(label).inc_by(entry.pictures.len() as u64);
-        self.image_tokens.get_or_create(label).inc_by(entry.usage.image as u64);
+        self.image_tokens.get_or_create(label).inc_by(entry.usage.media.image as u64);
+        self.sounds.get_or_create(label).inc_by(entry.sounds.len() as u64);
+        self.audio_tokens.get_or_create(label).inc_by(entry.usage.media.audio as u64);
         self.encode.get_or_create(label).inc_by(entry.encode_seconds);
         entry.first_token.iter().for_each(|t| seconds(&self.first_token, *t));
         let gaps = self.between_tokens.get_or_create(label);

@@ -3,11 +3,11 @@
 use lamina::{Counters, EncoderCounts, StepTallies, Tally};
 use std::collections::HashMap;
 
-/// What was read of each engine and of each encoder of pictures last.
+/// What was read of each engine and of each encoder last.
 #[derive(Default)]
 pub(super) struct SeenCounters {
     engines: HashMap<String, Counters>,
-    encoders: HashMap<String, EncoderCounts>,
+    encoders: HashMap<(String, &'static str), EncoderCounts>,
 }
 
 impl SeenCounters {
@@ -31,12 +31,16 @@ impl SeenCounters {
         }
     }
 
-    /// What an encoder of pictures has done since the last time: how often rows were found, and looked for.
-    pub fn since_encoder(&mut self, model: &str, now: EncoderCounts) -> (u64, u64) {
-        let last = self.encoders.insert(model.to_owned(), now).unwrap_or_default();
+    /// What an encoder of a kind has done since the last time, and what it keeps now.
+    pub fn since_encoder(&mut self, model: &str, kind: &'static str, now: EncoderCounts) -> EncoderCounts {
+        let last = self.encoders.insert((model.to_owned(), kind), now).unwrap_or_default();
         // Fewer than before: another encoder.
         let last = if now.cache_queries < last.cache_queries { EncoderCounts::default() } else { last };
-        (now.cache_hits.saturating_sub(last.cache_hits), now.cache_queries - last.cache_queries)
+        EncoderCounts {
+            cache_hits: now.cache_hits.saturating_sub(last.cache_hits),
+            cache_queries: now.cache_queries - last.cache_queries,
+            ..now
+        }
     }
 }
 
@@ -69,7 +73,8 @@ mod tests {
             cache_queries,
             ..EncoderCounts::default()
         };
-        let added = [of(1, 4), of(3, 9), of(0, 2)].map(|now| seen.since_encoder("m", now));
-        assert_eq!(added, [(1, 4), (2, 5), (0, 2)]);
+        let added = [of(1, 4), of(3, 9), of(0, 2)].map(|now| seen.since_encoder("m", "image", now));
+        assert_eq!(added, [of(1, 4), of(2, 5), of(0, 2)]);
+        assert_eq!(seen.since_encoder("m", "audio", of(1, 1)), of(1, 1), "each kind by itself");
     }
 }

@@ -1,7 +1,7 @@
 //! What a model is, told by its files alone: lists say it of models that are not in memory, too.
 
 use super::live::LiveModel;
-use lamina::{LoadOptions, ReasoningMarks, VisionSpec, tokenizer_of, type_name, vision_of};
+use lamina::{LoadOptions, ReasoningMarks, VisionSpec, hearing_of, tokenizer_of, type_name, vision_of};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -33,6 +33,8 @@ pub struct ModelFacts {
     pub embeds: bool,
     /// What sees for it; none where it takes text only.
     pub vision: Option<VisionFacts>,
+    /// It takes sounds.
+    pub hears: bool,
     /// SHA-256 of sizes, types and the configuration, in hexadecimal digits. Weights of gigabytes are not read for it.
     pub digest: String,
 }
@@ -70,6 +72,7 @@ impl ModelFacts {
         let checkpoint = lamina::checkpoint(path)?;
         // A model whose encoder cannot be used answers texts all the same.
         let vision = vision_of(&checkpoint, options).ok().flatten();
+        let hears = hearing_of(&checkpoint, options).ok().flatten().is_some();
         let tokenizer = tokenizer_of(&checkpoint)?;
         let config = checkpoint.config.tree();
         let size = |names: &[&str]| {
@@ -93,6 +96,7 @@ impl ModelFacts {
             template: template.map_or_else(String::new, |t| t.source.clone()),
             infill: tokenizer.is_some_and(|t| t.infill_marks().is_some()),
             vision: vision.as_ref().map(VisionFacts::from),
+            hears,
             embeds: pooled || checkpoint.folder.join("1_Pooling/config.json").is_file(),
         })
     }
@@ -112,6 +116,7 @@ impl ModelFacts {
             template: live.template(),
             infill: live.model.tokenizer().is_some_and(|t| t.infill_marks().is_some()),
             vision: live.model.vision().map(VisionFacts::from),
+            hears: live.model.hearing().is_some(),
             embeds: !live.model.continues_texts(),
             digest: digest(&info.architecture, &info.type_name, &info.config, info.bytes),
         }
@@ -127,6 +132,7 @@ impl ModelFacts {
             ("thinking", chats && ReasoningMarks::of_template(&self.template).is_some()),
             ("insert", chats && self.infill),
             ("vision", chats && self.vision.is_some()),
+            ("audio", chats && self.hears),
         ];
         can.into_iter().filter(|(_, can)| *can).map(|(name, _)| name).collect()
     }

@@ -111,11 +111,6 @@ impl LiveModel {
         self.reasoning == Reasoning::Auto
     }
 
-    /// The token in whose places rows of pictures stand; none where the model takes text only.
-    pub fn soft_token(&self) -> Option<u32> {
-        self.model.tokenizer()?.token_to_id(self.model.vision()?.prompt.soft)
-    }
-
     /// Source of the template that conversations are rendered with.
     pub fn template(&self) -> String {
         let own = || self.model.tokenizer()?.chat_templates().first().map(|t| t.source.clone());

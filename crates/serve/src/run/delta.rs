@@ -1,5 +1,6 @@
 //! What an answer consists of while it grows, in nobody's dialect.
 
+use super::prompt::MediaTokens;
 use lamina::{Scored, Timings};
 
 /// A piece of an answer.
@@ -76,7 +77,7 @@ pub struct ChoiceEnd {
     pub usage: TokenUsage,
     /// Where its time went.
     pub timings: Timings,
-    /// Seconds in which the pictures of its prompt were encoded, before all of that.
+    /// Seconds in which the pictures and sounds of its prompt were encoded, before all of that.
     pub encode_seconds: f64,
 }
 
@@ -106,8 +107,8 @@ pub struct TokenUsage {
     pub prompt: usize,
     /// Of these, found in the cache.
     pub cached: usize,
-    /// Of these, in the places of pictures.
-    pub image: usize,
+    /// Of these, in the places of pictures and sounds.
+    pub media: MediaTokens,
     /// Of the answer, the one that ended it too.
     pub completion: usize,
     /// Of these, reasoning.

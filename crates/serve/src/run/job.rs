@@ -72,9 +72,9 @@ impl AnswerJob {
         self.prompts.len().saturating_mul(self.wishes.generate.n)
     }
 
-    /// Whether a prompt has pictures.
-    pub fn sees(&self) -> bool {
-        self.prompts.iter().any(|prompt| !prompt.pictures.is_empty())
+    /// Whether a prompt has pictures or sounds.
+    pub fn has_media(&self) -> bool {
+        self.prompts.iter().any(|prompt| !prompt.media.is_empty())
     }
 
     /// Compiles what the answers must be: the form that was asked for, calls of the tools, reasoning within its budget.
@@ -133,22 +133,21 @@ impl AnswerJob {
         self.prompts.iter().try_for_each(|prompt| self.check_room(prompt, info.context))
     }
 
-    /// Refuses a prompt that leaves no room for an answer; one with pictures before these are encoded.
+    /// Refuses a prompt that leaves no room for an answer; one with pictures or sounds before these are encoded.
     fn check_room(&self, prompt: &JobPrompt, context: usize) -> Result<(), ApiError> {
         let options = &self.wishes.generate;
         // The last token of a context can be computed, but nothing can follow it.
         let answers = options.max_tokens != Some(0) && options.context_shift.is_none();
         let tokens = prompt.tokens.len();
-        let beyond = tokens > context && !prompt.pictures.is_empty();
+        let beyond = tokens > context && !prompt.media.is_empty();
         let full = answers && tokens == context;
         if !(beyond || full) {
             return Ok(());
         }
         let room = if answers { context - 1 } else { context };
-        let pictures = prompt.told();
-        let text = format!(
-            "the prompt has {tokens} tokens{pictures}, but the context has room for {room}: shorten it"
-        );
+        let media = prompt.told();
+        let text =
+            format!("the prompt has {tokens} tokens{media}, but the context has room for {room}: shorten it");
         Err(ApiError::new(Cause::TooLong { prompt: tokens, context }, text).of("prompt"))
     }
 

@@ -28,7 +28,7 @@ pub use embed::{shortened, vectors};
 pub use form::{FormSource, WantedForm};
 pub use frames::Frames;
 pub use job::{AnswerJob, Wishes};
-pub use prompt::{JobPrompt, PromptPicture};
+pub use prompt::{JobPrompt, MediaTokens, PromptMedia};
 pub use render::{Render, Started};
 pub use rerank::{MOST_DOCUMENTS, SentDocument, may_ask, send_documents};
 pub use respond::{Observer, RenderedStream, whole};

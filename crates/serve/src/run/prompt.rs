@@ -1,76 +1,119 @@
-//! Prompts of a job: tokens, and the pictures whose rows take the places of some of them.
+//! Prompts of a job: tokens, and the pictures and sounds whose rows take the places of some of them.
 
-use lamina::image::Picture;
-use std::sync::Arc;
+use crate::media::DecodedMedia;
+use lamina::MediaInputs;
+use std::iter::Sum;
 
 /// A prompt as tokens.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobPrompt {
     /// Its tokens.
     pub tokens: Vec<u32>,
-    /// Its pictures, in order.
-    pub pictures: Vec<PromptPicture>,
+    /// Its pictures and sounds, in order.
+    pub media: Vec<PromptMedia>,
 }
 
-/// A picture of a prompt.
+/// A picture or a sound of a prompt.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PromptPicture {
+pub struct PromptMedia {
     /// Its place in the request, for errors.
     pub at: String,
-    /// Its pixels.
-    pub picture: Arc<Picture>,
+    /// What it is.
+    pub decoded: DecodedMedia,
     /// Tokens whose places its rows take.
     pub tokens: usize,
 }
 
-/// Pictures that an error names at most.
+/// Tokens of prompts whose places rows take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MediaTokens {
+    /// Of pictures.
+    pub image: usize,
+    /// Of sounds.
+    pub audio: usize,
+}
+
+/// Pictures and sounds that an error names at most.
 const MOST_NAMED: usize = 8;
 
 impl From<Vec<u32>> for JobPrompt {
     fn from(tokens: Vec<u32>) -> JobPrompt {
-        JobPrompt { tokens, pictures: vec![] }
+        JobPrompt { tokens, media: vec![] }
     }
 }
 
 impl JobPrompt {
-    /// Pixels of its pictures.
-    pub fn images(&self) -> Vec<Arc<Picture>> {
-        self.pictures.iter().map(|picture| picture.picture.clone()).collect()
-    }
-
-    /// Tokens whose places rows of pictures take.
-    pub fn image_tokens(&self) -> usize {
-        self.pictures.iter().map(|picture| picture.tokens).sum()
-    }
-
-    /// What its pictures take, in words: nothing where there are none.
-    pub fn told(&self) -> String {
-        let each = self.pictures.iter().take(MOST_NAMED);
-        let each: Vec<String> = each.map(|picture| format!("{} {}", picture.at, picture.tokens)).collect();
-        match self.pictures.len().saturating_sub(MOST_NAMED) {
-            _ if each.is_empty() => String::new(),
-            0 => format!(" (tokens of pictures: {})", each.join(", ")),
-            more => format!(" (tokens of pictures: {}, and {more} more)", each.join(", ")),
+    /// Its pictures and sounds, as the model takes them.
+    pub fn inputs(&self) -> MediaInputs {
+        let mut inputs = MediaInputs::default();
+        for media in &self.media {
+            match &media.decoded {
+                DecodedMedia::Picture(picture) => inputs.images.push(picture.clone()),
+                DecodedMedia::Sound(sound) => inputs.sounds.push(sound.clone()),
+            }
         }
+        inputs
+    }
+
+    /// Tokens whose places rows take.
+    pub fn media_tokens(&self) -> MediaTokens {
+        let one = |media: &PromptMedia| match media.decoded {
+            DecodedMedia::Picture(_) => MediaTokens { image: media.tokens, audio: 0 },
+            DecodedMedia::Sound(_) => MediaTokens { image: 0, audio: media.tokens },
+        };
+        self.media.iter().map(one).sum()
+    }
+
+    /// What its pictures and sounds take, in words: nothing where there are none.
+    pub fn told(&self) -> String {
+        let each = self.media.iter().take(MOST_NAMED);
+        let each: Vec<String> = each.map(|media| format!("{} {}", media.at, media.tokens)).collect();
+        let of = match self.media_tokens() {
+            MediaTokens { audio: 0, .. } => "pictures",
+            MediaTokens { image: 0, .. } => "sounds",
+            _ => "pictures and sounds",
+        };
+        match self.media.len().saturating_sub(MOST_NAMED) {
+            _ if each.is_empty() => String::new(),
+            0 => format!(" (tokens of {of}: {})", each.join(", ")),
+            more => format!(" (tokens of {of}: {}, and {more} more)", each.join(", ")),
+        }
+    }
+}
+
+impl Sum for MediaTokens {
+    fn sum<I: Iterator<Item = MediaTokens>>(all: I) -> MediaTokens {
+        all.fold(MediaTokens::default(), |sum, one| MediaTokens {
+            image: sum.image + one.image,
+            audio: sum.audio + one.audio,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lamina::image::PixelSize;
+    use lamina::{
+        image::{Picture, PixelSize},
+        sound::Sound,
+    };
+    use std::sync::Arc;
+
+    fn of(n: usize, decoded: &DecodedMedia) -> JobPrompt {
+        let one = |i: usize| PromptMedia { at: format!("[{i}]"), decoded: decoded.clone(), tokens: 9 };
+        JobPrompt { tokens: vec![], media: (0..n).map(one).collect() }
+    }
 
     #[test]
-    fn pictures_are_told_with_their_tokens() {
-        let picture = Arc::new(Picture::new(PixelSize::square(1), vec![0; 3]).expect("a picture"));
-        let of = |n: usize| JobPrompt {
-            tokens: vec![],
-            pictures: (0..n)
-                .map(|i| PromptPicture { at: format!("[{i}]"), picture: picture.clone(), tokens: 9 })
-                .collect(),
-        };
-        assert_eq!((of(0).told(), of(2).image_tokens()), (String::new(), 18));
-        assert_eq!(of(2).told(), " (tokens of pictures: [0] 9, [1] 9)");
-        assert!(of(10).told().ends_with("[7] 9, and 2 more)"));
+    fn pictures_and_sounds_are_told_with_their_tokens() {
+        let picture = Picture::new(PixelSize::square(1), vec![0; 3]).expect("a picture");
+        let picture = DecodedMedia::Picture(Arc::new(picture));
+        let sound = DecodedMedia::Sound(Arc::new(Sound::new(vec![0.0], 16_000).expect("a sound")));
+        assert_eq!(of(0, &picture).told(), "");
+        assert_eq!(of(2, &picture).media_tokens(), MediaTokens { image: 18, audio: 0 });
+        assert_eq!(of(2, &picture).told(), " (tokens of pictures: [0] 9, [1] 9)");
+        assert!(of(10, &picture).told().ends_with("[7] 9, and 2 more)"));
+        assert_eq!(of(1, &sound).told(), " (tokens of sounds: [0] 9)");
+        assert_eq!((of(3, &sound).inputs().sounds.len(), of(3, &sound).media_tokens().audio), (3, 27));
     }
 }

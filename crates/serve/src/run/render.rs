@@ -4,6 +4,7 @@ use super::{
     collect::WholeAnswer,
     delta::{AnswerDelta, TokenUsage},
     frames::Frames,
+    prompt::MediaTokens,
 };
 use crate::error::ApiError;
 use serde_json::Value;
@@ -13,8 +14,8 @@ use serde_json::Value;
 pub struct Started {
     /// Tokens of each prompt.
     pub prompt_tokens: Vec<usize>,
-    /// Of all of these, those in the places of pictures.
-    pub image_tokens: usize,
+    /// Of all of these, those in the places of pictures and sounds.
+    pub media_tokens: MediaTokens,
     /// Answers in all.
     pub choices: usize,
     /// Name that serves it.

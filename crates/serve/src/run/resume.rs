@@ -3,7 +3,7 @@
 use super::{attempt::ToldEvent, draws, job::Wishes, prompt::JobPrompt};
 use crate::error::ApiError;
 use lamina::{
-    AnswerState, EngineError, Event, GenerateOptions, Handle, Model, PicturesUsed, Timings,
+    AnswerState, EngineError, Event, GenerateOptions, Handle, MediaInputs, MediaUsed, Model, Timings,
     sample::SamplerState,
 };
 
@@ -26,7 +26,7 @@ struct ToldAnswer {
     ended: bool,
 }
 
-/// Sends all prompts, each with the answers that have not ended; also what becomes of their pictures. Dropping the handles
+/// Sends all prompts, each with the answers that have not ended; also what becomes of their pictures and sounds. Dropping the handles
 /// cancels: a request is queued as a whole or not at all.
 ///
 /// # Errors
@@ -36,16 +36,17 @@ pub(super) fn send(
     prompts: Vec<JobPrompt>,
     wishes: &Wishes,
     told: &[ToldEvent],
-) -> Result<(Vec<SentPrompt>, Vec<PicturesUsed>), ApiError> {
+) -> Result<(Vec<SentPrompt>, Vec<MediaUsed>), ApiError> {
     let n = wishes.generate.n;
-    let (mut sent, mut pictures) = (vec![], vec![]);
+    let (mut sent, mut media) = (vec![], vec![]);
     let mut submit = |tokens: &[u32], options: &GenerateOptions| {
-        let (handle, used) = model.submit_seeing(tokens.to_vec(), options)?;
-        pictures.push(used);
+        let (handle, used) = model.submit_media(tokens.to_vec(), options)?;
+        media.push(used);
         Ok::<_, ApiError>(Some(handle))
     };
     for (place, prompt) in prompts.into_iter().enumerate() {
-        let mut options = GenerateOptions { images: prompt.images(), ..wishes.generate.clone() };
+        let MediaInputs { images, sounds } = prompt.inputs();
+        let mut options = GenerateOptions { images, sounds, ..wishes.generate.clone() };
         let fixed = draws::seed(place).and_then(|seed| i64::try_from(seed).ok());
         options.sampling.draw.seed = options.sampling.draw.seed.or(fixed);
         let answers = answers_of(place * n, n, told);
@@ -61,7 +62,7 @@ pub(super) fn send(
             sent.push(SentPrompt { handle, first: place * n + index, answered, again });
         }
     }
-    Ok((sent, pictures))
+    Ok((sent, media))
 }
 
 /// What was told of the `n` answers from `first` on.

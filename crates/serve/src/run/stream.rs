@@ -6,7 +6,7 @@ use super::{
     draws,
     job::{AnswerJob, Wishes},
     open_choice::OpenChoice,
-    prompt::JobPrompt,
+    prompt::{JobPrompt, MediaTokens},
     render::Started,
     resume::{self, SentPrompt},
     slot_turn::SlotTurn,
@@ -16,7 +16,7 @@ use crate::{
     error::{ApiError, Cause},
     models::Lease,
 };
-use lamina::{Canceller, Event, FinishReason, Handle, LengthBy, PicturesUsed, StopBy, Timings, Token};
+use lamina::{Canceller, Event, FinishReason, Handle, LengthBy, MediaUsed, StopBy, Timings, Token};
 use std::{
     collections::VecDeque,
     future::{Future, poll_fn},
@@ -39,10 +39,10 @@ pub struct Run {
     /// Pieces at the front of those that are ready which an engine before this one told.
     told: usize,
     usage: TokenUsage,
-    /// Tokens of each prompt in the places of pictures.
-    image_tokens: Vec<usize>,
-    /// What becomes of its pictures.
-    pictures: Vec<PicturesUsed>,
+    /// Tokens of each prompt in the places of pictures and sounds.
+    media_tokens: Vec<MediaTokens>,
+    /// What becomes of these.
+    media: Vec<MediaUsed>,
     /// What their pixels hold of the memory for large bodies, until its first token.
     held: Option<BodyShare>,
     wishes: Wishes,
@@ -74,10 +74,10 @@ impl Run {
         let model = job.lease.model(job.wishes.lora.as_deref())?;
         job.wishes.generate.terms.backlog = BACKLOG * job.wishes.generate.n;
         let prompt_tokens: Vec<usize> = job.prompts.iter().map(|p| p.tokens.len()).collect();
-        let image_tokens: Vec<usize> = job.prompts.iter().map(JobPrompt::image_tokens).collect();
+        let media_tokens: Vec<MediaTokens> = job.prompts.iter().map(JobPrompt::media_tokens).collect();
         let choices = job.choices();
         let (told, telling) = Telling::begin(attempt);
-        let (sent, pictures) = resume::send(&model, job.prompts, &job.wishes, &told)?;
+        let (sent, media) = resume::send(&model, job.prompts, &job.wishes, &told)?;
         let mut run = Run {
             sent,
             choices: (0..choices).map(|choice| OpenChoice::new(&job.split, draws::seed(choice))).collect(),
@@ -86,17 +86,17 @@ impl Run {
             told: 0,
             usage: TokenUsage {
                 prompt: prompt_tokens.iter().sum(),
-                image: image_tokens.iter().sum(),
+                media: media_tokens.iter().copied().sum(),
                 ..TokenUsage::default()
             },
             started: Started {
                 prompt_tokens,
-                image_tokens: image_tokens.iter().sum(),
+                media_tokens: media_tokens.iter().copied().sum(),
                 choices,
                 model: job.lease.name().to_owned(),
             },
-            image_tokens,
-            pictures,
+            media_tokens,
+            media,
             held: None,
             wishes: job.wishes,
             failure: None,
@@ -133,7 +133,7 @@ impl Run {
         self.ready.pop_front()
     }
 
-    /// Holds memory until the pictures are encoded: then comes its first token.
+    /// Holds memory until pictures and sounds are encoded: then comes its first token.
     pub fn hold(&mut self, share: BodyShare) {
         self.held = Some(share);
     }
@@ -278,7 +278,7 @@ impl Run {
             cached: timings.cached_tokens,
             completion: timings.tokens + usize::from(ended_by_token),
             reasoning: self.choices[choice].reasoning,
-            image: self.image_tokens.get(choice / self.wishes.generate.n).copied().unwrap_or(0),
+            media: self.media_tokens.get(choice / self.wishes.generate.n).copied().unwrap_or_default(),
         };
         self.usage.completion += usage.completion;
         self.usage.reasoning += usage.reasoning;
@@ -286,7 +286,7 @@ impl Run {
             self.usage.cached += usage.cached;
         }
         let tokens = std::mem::take(&mut self.choices[choice].held);
-        let encode_seconds = self.pictures.iter().map(|used| used.now().encode_seconds).sum();
+        let encode_seconds = self.media.iter().map(|used| used.now().encode_seconds).sum();
         let end = ChoiceEnd { why, usage, timings, encode_seconds };
         let part = DeltaPart::End(Box::new(end));
         self.ready.push_back(AnswerDelta { choice, part, tokens });

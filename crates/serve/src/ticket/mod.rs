@@ -77,10 +77,13 @@ pub struct AnswerSummary {
     /// Widths and heights of its pictures.
     #[serde(default)]
     pub pictures: Vec<[u32; 2]>,
-    /// Tokens in the places of pictures.
+    /// Lengths of its sounds in seconds.
     #[serde(default)]
-    pub image_tokens: usize,
-    /// Seconds in which pictures were encoded.
+    pub sounds: Vec<f64>,
+    /// Tokens in the places of pictures, and in those of sounds.
+    #[serde(default)]
+    pub media_tokens: [usize; 2],
+    /// Seconds in which pictures and sounds were encoded.
     #[serde(default)]
     pub encode_seconds: f64,
     /// Seconds of the prompt and of the answer.

@@ -16,6 +16,7 @@ mod responses;
 mod safety;
 mod slots;
 mod slow;
+mod sounds;
 mod spans;
 mod storm;
 mod traced;

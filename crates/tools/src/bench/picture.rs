@@ -114,7 +114,7 @@ impl PictureLab<'_> {
         let Some(answer) = answer.first() else { return Ok(()) };
         self.add("resize", resize);
         // Encoding resizes, too.
-        self.add("encode", (answer.pictures.encode_seconds - resize).max(0.0));
+        self.add("encode", (answer.media.encode_seconds - resize).max(0.0));
         self.add("prefill", answer.timings.prefill_seconds);
         Ok(())
     }

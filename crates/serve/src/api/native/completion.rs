@@ -8,7 +8,7 @@ use crate::{
     body::{Body, FieldSpec, FieldTable, harmless, taken},
     call::{HttpCall, MEDIA_MARKER, sent_files},
     error::ApiError,
-    media::SentPicture,
+    media::{MediaKind, SentMedia},
     models::Lease,
     run::{AnswerJob, JobPrompt, Split, Wishes},
 };
@@ -80,10 +80,10 @@ struct ImageData {
 }
 
 /// The text with markers in the place of `[img-id]`, and the pictures in their order: those that it does not name come first.
-fn placed(text: &str, images: Vec<ImageData>) -> (String, Vec<SentPicture>) {
+fn placed(text: &str, images: Vec<ImageData>) -> (String, Vec<SentMedia>) {
     let (ids, files): (Vec<u64>, Vec<String>) =
         images.into_iter().map(|image| (image.id, image.data)).unzip();
-    let files = sent_files(files, "image_data");
+    let files = sent_files(files, "image_data", |_| MediaKind::Picture);
     let (mut out, mut named, mut rest) = (String::new(), vec![], text);
     while let Some((before, behind)) = rest.split_once("[img-") {
         let mark = behind.split_once(']').and_then(|(id, behind)| Some((id.parse::<u64>().ok()?, behind)));

@@ -2,10 +2,12 @@
 
 use super::settings;
 use crate::{
+    api::shared::modalities,
     call::{HttpCall, json_response},
     error::{ApiError, Cause},
 };
 use axum::response::Response;
+use lamina::sound::SoundReader;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -31,11 +33,15 @@ pub async fn props(call: HttpCall) -> Result<Response, ApiError> {
         "chat_template": live.as_ref().map(|l| l.template()),
         "bos_token": text(ids.and_then(|i| i.bos)),
         "eos_token": text(ids.and_then(|i| i.eos)),
-        "modalities": { "vision": live.as_ref().is_some_and(|l| l.model.vision().is_some()), "audio": false },
+        "modalities": modalities(live.as_deref()),
         // Whoever shrinks pictures before they are sent goes by these.
         "image_limits": live.as_ref().and_then(|l| l.model.image_limits()).map(|limits| json!({
             "bytes": limits.each.bytes, "pixels": limits.each.pixels, "side": limits.each.side, "count": limits.count,
         })),
+        "audio_limits": live.as_ref().and_then(|l| l.model.hearing()).map(|_| {
+            let limits = SoundReader::default().limits();
+            json!({ "bytes": limits.bytes, "seconds": limits.seconds })
+        }),
         "build_info": format!("lamina {}", env!("CARGO_PKG_VERSION")),
         "is_sleeping": live.is_none(),
         "state": slot.phase().name(),

@@ -5,7 +5,7 @@ use crate::{
     body::{Body, kind, typed},
     call::{HttpCall, sent_files},
     error::ApiError,
-    media::{SentPicture, picture_part},
+    media::{MediaKind, SentMedia, picture_part},
     models::Lease,
     options::KeepAlive,
     run::{FormSource, WantedForm, Wishes},
@@ -137,9 +137,9 @@ fn format(body: &mut Body) -> Result<Option<WantedForm>, ApiError> {
 ///
 /// # Errors
 /// When it is no list of texts.
-pub fn images_of(images: Option<Value>, path: &str) -> Result<Vec<SentPicture>, ApiError> {
+pub fn images_of(images: Option<Value>, path: &str) -> Result<Vec<SentMedia>, ApiError> {
     let files: Option<Vec<String>> = images.map(|images| typed(images, path)).transpose()?.flatten();
-    Ok(sent_files(files.unwrap_or_default(), path))
+    Ok(sent_files(files.unwrap_or_default(), path, |_| MediaKind::Picture))
 }
 
 /// A text with the pictures beside it, which stand before it: a list of files in base64.

@@ -21,7 +21,10 @@ pub const CHAT: FieldTable = FieldTable {
     name: "POST /v1/chat/completions",
     sampling: true,
     fields: &[
-        taken("messages", "the conversation: texts, and pictures as parts of type image_url"),
+        taken(
+            "messages",
+            "the conversation: texts, pictures as parts of type image_url, sounds as parts of type input_audio",
+        ),
         taken("model", "name of the model or of an adapter"),
         taken("max_tokens", "tokens at most"),
         taken("max_completion_tokens", "tokens at most"),

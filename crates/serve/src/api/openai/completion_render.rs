@@ -12,6 +12,7 @@ use crate::{
 };
 use lamina::{Markers, Scored, StreamDecoder, Tokenizer};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// Writes plain completions.
 pub struct CompletionRenderer {
@@ -28,8 +29,8 @@ pub struct CompletionRenderer {
     prompts: Vec<Vec<u32>>,
     /// They stand before their answers.
     echo: bool,
-    /// The token that rows of pictures take the places of, where there are any: it has no logprob.
-    soft: Option<u32>,
+    /// Tokens that rows of pictures and sounds take the places of, where there are any: they have no logprob.
+    soft: Arc<[u32]>,
     /// Where the text of each answer's next token begins; none of those that have not begun.
     places: Vec<Option<TextPlaces>>,
     /// Characters of each answer that were sent.
@@ -57,7 +58,7 @@ impl CompletionRenderer {
             given: wishes.generate.n,
             prompts: vec![],
             echo: false,
-            soft: None,
+            soft: Arc::default(),
             places: vec![],
             sent: vec![],
             scored: vec![],
@@ -80,8 +81,8 @@ impl CompletionRenderer {
         CompletionRenderer { prompts, echo, ..self }
     }
 
-    /// The token in whose places the prompts have rows of pictures.
-    pub fn soft(self, soft: Option<u32>) -> Self {
+    /// The tokens in whose places the prompts have rows of pictures and sounds.
+    pub fn soft(self, soft: Arc<[u32]>) -> Self {
         CompletionRenderer { soft, ..self }
     }
 
@@ -117,7 +118,7 @@ impl CompletionRenderer {
         let bare = prompt.len().saturating_sub(scored.len());
         let scores = std::iter::repeat_n(None, bare).chain(scored.iter().map(Some));
         let entry = |(&id, scored): (&u32, Option<&Scored>)| {
-            let scored = scored.filter(|_| Some(id) != self.soft);
+            let scored = scored.filter(|_| !self.soft.contains(&id));
             ListedToken {
                 id,
                 offset: places.next(id),

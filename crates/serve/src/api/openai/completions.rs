@@ -73,12 +73,12 @@ pub async fn completions(call: HttpCall) -> Result<Response, ApiError> {
     let head = AnswerHead::new("cmpl-", lease.name(), &lease.live.fingerprint);
     let tokenizer = lease.live.model.tokenizer().cloned();
     let tokens: Vec<Vec<u32>> = prompts.iter().map(|prompt| prompt.tokens.clone()).collect();
-    let soft = prompts.iter().any(|p| !p.pictures.is_empty()).then(|| lease.live.soft_token()).flatten();
+    let soft = prompts.iter().any(|p| !p.media.is_empty()).then(|| lease.live.model.soft_tokens());
     let renderer = CompletionRenderer::new(head, tokenizer, &wishes, usage)
         .logprobs(logprobs.is_some())
         .best(n)
         .prompts(&tokens, echo)
-        .soft(soft);
+        .soft(soft.unwrap_or_default());
     let job = AnswerJob { lease, prompts, wishes, split: Split::Plain };
     call.answer(job, stream, renderer).await
 }

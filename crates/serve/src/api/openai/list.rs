@@ -1,6 +1,7 @@
 //! The models, in a body that OpenAI's and Anthropic's clients read.
 
 use crate::{
+    api::shared::modalities,
     call::{HttpCall, json_response},
     error::ApiError,
     models::{ModelSlot, Phase, rfc3339},
@@ -49,7 +50,7 @@ fn describe(slot: &ModelSlot, id: &str) -> Value {
             "n_params": info.params,
             "size": info.bytes,
             "type_name": info.type_name,
-            "modalities": { "vision": live.model.vision().is_some(), "audio": false },
+            "modalities": modalities(Some(&live)),
         })
     });
     let phase = slot.phase();

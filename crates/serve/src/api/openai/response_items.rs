@@ -1,6 +1,6 @@
 //! Parts of responses: the body around the output, and its items.
 
-use super::chat_words::content_logprobs;
+use super::{chat_words::content_logprobs, words::tell_media};
 use crate::{
     body::Body,
     run::{AnswerBlock, BlockKind, ChosenToken, Ended, TokenUsage, WholeChoice, Wishes, asked_at, ids},
@@ -206,8 +206,6 @@ pub fn usage(u: &TokenUsage) -> Value {
         "output_tokens_details": { "reasoning_tokens": u.reasoning },
         "total_tokens": u.total(),
     });
-    if u.image > 0 {
-        counts["input_tokens_details"]["image_tokens"] = u.image.into();
-    }
+    tell_media(&mut counts["input_tokens_details"], u.media);
     counts
 }

@@ -24,7 +24,7 @@ pub const RESPONSES: FieldTable = FieldTable {
     fields: &[
         taken(
             "input",
-            "a text, or items of a conversation: texts, and pictures as parts of type input_image",
+            "a text, or items of a conversation: texts, pictures as parts of type input_image, sounds as parts of type input_audio",
         ),
         taken("model", "name of the model or of an adapter"),
         taken("instructions", "a system message for this answer"),

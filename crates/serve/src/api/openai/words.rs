@@ -2,7 +2,7 @@
 
 use crate::{
     body::{FieldSpec, harmless},
-    run::{Ended, Started, TokenUsage, asked_at, ids},
+    run::{Ended, MediaTokens, Started, TokenUsage, asked_at, ids},
 };
 use serde_json::{Map, Value, json};
 
@@ -78,10 +78,17 @@ pub fn usage(u: &TokenUsage) -> Value {
         "prompt_tokens_details": { "cached_tokens": u.cached },
         "completion_tokens_details": { "reasoning_tokens": u.reasoning },
     });
-    if u.image > 0 {
-        counts["prompt_tokens_details"]["image_tokens"] = u.image.into();
-    }
+    tell_media(&mut counts["prompt_tokens_details"], u.media);
     counts
+}
+
+/// Adds the tokens of pictures and sounds to the details of a prompt's tokens, where there are any.
+pub fn tell_media(details: &mut Value, tokens: MediaTokens) {
+    for (name, count) in [("image_tokens", tokens.image), ("audio_tokens", tokens.audio)] {
+        if count > 0 {
+            details[name] = count.into();
+        }
+    }
 }
 
 /// When usage is told in a stream.
@@ -104,7 +111,7 @@ impl GrowingUsage {
     /// Nothing but the prompts yet.
     pub fn begin(&mut self, started: &Started) {
         self.0.prompt = started.prompt_tokens.iter().sum();
-        self.0.image = started.image_tokens;
+        self.0.media = started.media_tokens;
     }
 
     /// So many tokens more.

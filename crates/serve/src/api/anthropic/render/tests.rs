@@ -1,11 +1,11 @@
 //! Recorded deltas, and the events that they become.
 
 use super::*;
-use crate::run::Ended;
+use crate::run::{Ended, MediaTokens};
 use lamina::Timings;
 
 fn counts() -> TokenUsage {
-    TokenUsage { prompt: 9, cached: 4, completion: 6, reasoning: 1, image: 0 }
+    TokenUsage { prompt: 9, cached: 4, completion: 6, reasoning: 1, media: MediaTokens::default() }
 }
 
 fn end(why: Ended) -> DeltaPart {
@@ -22,7 +22,7 @@ fn renderer() -> MessageRenderer {
 }
 
 fn started() -> Started {
-    Started { prompt_tokens: vec![9], image_tokens: 0, choices: 1, model: "m".into() }
+    Started { prompt_tokens: vec![9], media_tokens: MediaTokens::default(), choices: 1, model: "m".into() }
 }
 
 /// The events of a stream: their names and bodies, which must agree.

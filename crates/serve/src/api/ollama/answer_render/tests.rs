@@ -1,10 +1,10 @@
 //! Recorded deltas, and the lines that they become.
 
 use super::*;
-use crate::run::Ended;
+use crate::run::{Ended, MediaTokens};
 
 fn counts() -> TokenUsage {
-    TokenUsage { prompt: 9, cached: 4, completion: 6, reasoning: 1, image: 0 }
+    TokenUsage { prompt: 9, cached: 4, completion: 6, reasoning: 1, media: MediaTokens::default() }
 }
 
 fn timings() -> Timings {

@@ -1,6 +1,6 @@
 //! Answers of every kind, as they come from the engine.
 
-use crate::run::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage};
+use crate::run::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, MediaTokens, TokenUsage};
 use lamina::{Markers, Scored, Special, StreamDecoder, Timings, Tokenizer};
 use std::sync::LazyLock;
 
@@ -30,7 +30,7 @@ impl AnswerCase {
             cached: 1,
             completion,
             reasoning: 0,
-            image: 3 * self.prompts,
+            media: MediaTokens { image: 3 * self.prompts, audio: 2 * self.prompts },
         }
     }
 }
@@ -99,7 +99,13 @@ fn answer(choice: usize, said: &[Said], why: Ended) -> Vec<AnswerDelta> {
             Silence(n) => last = (0..*n as u32).map(|i| chosen(310 + i)).collect(),
         }
     }
-    let usage = TokenUsage { prompt: prompt().len(), cached: 1, completion: 0, reasoning: 0, image: 3 };
+    let usage = TokenUsage {
+        prompt: prompt().len(),
+        cached: 1,
+        completion: 0,
+        reasoning: 0,
+        media: MediaTokens { image: 3, audio: 2 },
+    };
     let tokens = deltas.iter().map(|d: &AnswerDelta| d.tokens.len()).sum::<usize>() + last.len();
     let usage = TokenUsage { completion: tokens, ..usage };
     let timings = Timings { tokens, decode_seconds: 0.5, ..Timings::default() };

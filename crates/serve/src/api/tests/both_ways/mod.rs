@@ -13,7 +13,7 @@ use super::{
 use crate::{
     body::{Body, FieldTable},
     error::ApiError,
-    run::{AnswerDelta, DeltaPart, Frames, Render, Started, WholeAnswer, Wishes},
+    run::{AnswerDelta, DeltaPart, Frames, MediaTokens, Render, Started, WholeAnswer, Wishes},
 };
 use cases::{AnswerCase, cases, prompt, tokenizer};
 use serde_json::Value;
@@ -131,7 +131,7 @@ impl AnswerCase {
         let prompt_tokens = vec![prompt().len(); self.prompts];
         Started {
             prompt_tokens,
-            image_tokens: 3 * self.prompts,
+            media_tokens: MediaTokens { image: 3 * self.prompts, audio: 2 * self.prompts },
             choices: self.choices(),
             model: "tiny".into(),
         }
