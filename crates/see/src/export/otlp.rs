@@ -1,7 +1,7 @@
 //! Spans in the two forms of OpenTelemetry's protocol: its JSON, and protobuf, which every collector reads.
 
-use super::protobuf::Message;
-use super::spans::{ERROR, RequestSpan, Span, SpanValue};
+use super::protobuf::WireMessage;
+use super::spans::{ERROR, RequestSpan, SentSpan, SpanValue};
 use serde_json::{Value, json};
 
 /// How messages to a collector are written, under the names of `OTEL_EXPORTER_OTLP_PROTOCOL`.
@@ -51,7 +51,7 @@ pub fn otlp(requests: &[RequestSpan], service: &str, version: &str) -> Value {
     }] })
 }
 
-fn of_span(span: &Span) -> Value {
+fn of_span(span: &SentSpan) -> Value {
     let mut made = json!({
         "traceId": hex(span.trace), "spanId": hex(&span.id),
         "parentSpanId": span.parent.map_or_else(String::new, |id| hex(&id)), "name": span.name, "kind": span.kind,
@@ -83,24 +83,24 @@ fn of_value(value: &SpanValue) -> Value {
 
 /// The same in protobuf; numbers of fields are those of `opentelemetry/proto/trace/v1/trace.proto`.
 fn protobuf(requests: &[RequestSpan], service: &str, version: &str) -> Vec<u8> {
-    let mut resource = Message::default();
+    let mut resource = WireMessage::default();
     attribute(&mut resource, 1, "service.name", &SpanValue::Text(service.to_owned()));
-    let mut scope = Message::default();
+    let mut scope = WireMessage::default();
     scope.text(1, "lamina").text(2, version);
-    let mut scoped = Message::default();
+    let mut scoped = WireMessage::default();
     scoped.message(1, &scope);
     for span in requests.iter().flat_map(RequestSpan::spans) {
         scoped.message(2, &span_message(&span));
     }
-    let mut resources = Message::default();
+    let mut resources = WireMessage::default();
     resources.message(1, &resource).message(2, &scoped);
-    let mut request = Message::default();
+    let mut request = WireMessage::default();
     request.message(1, &resources);
     request.into_bytes()
 }
 
-fn span_message(span: &Span) -> Message {
-    let mut made = Message::default();
+fn span_message(span: &SentSpan) -> WireMessage {
+    let mut made = WireMessage::default();
     made.bytes(1, span.trace).bytes(2, &span.id);
     if let Some(parent) = &span.parent {
         made.bytes(4, parent);
@@ -110,28 +110,28 @@ fn span_message(span: &Span) -> Message {
         attribute(&mut made, 9, key, value);
     }
     if span.failed {
-        let mut status = Message::default();
+        let mut status = WireMessage::default();
         made.message(15, status.number(3, ERROR.into()));
     }
     made
 }
 
-fn attribute(to: &mut Message, field: u32, key: &str, value: &SpanValue) {
-    let mut pair = Message::default();
+fn attribute(to: &mut WireMessage, field: u32, key: &str, value: &SpanValue) {
+    let mut pair = WireMessage::default();
     pair.text(1, key).message(2, &value_message(value));
     to.message(field, &pair);
 }
 
-fn value_message(value: &SpanValue) -> Message {
-    let mut made = Message::default();
+fn value_message(value: &SpanValue) -> WireMessage {
+    let mut made = WireMessage::default();
     match value {
         SpanValue::Text(text) => made.text(1, text),
         SpanValue::Count(n) => made.number(3, *n),
         SpanValue::Number(n) => made.fixed(4, n.to_bits()),
         SpanValue::Texts(texts) => {
-            let mut list = Message::default();
+            let mut list = WireMessage::default();
             for text in texts {
-                let mut one = Message::default();
+                let mut one = WireMessage::default();
                 list.message(1, one.text(1, text));
             }
             made.message(5, &list)

@@ -38,7 +38,7 @@ pub enum SpanValue {
 }
 
 /// A span as it is sent.
-pub(super) struct Span<'r> {
+pub(super) struct SentSpan<'r> {
     pub trace: &'r [u8; 16],
     pub id: [u8; 8],
     pub parent: Option<[u8; 8]>,
@@ -59,8 +59,8 @@ pub(super) const ERROR: u32 = 2;
 
 impl RequestSpan {
     /// Itself, and one for each station.
-    pub(super) fn spans(&self) -> Vec<Span<'_>> {
-        let one = |id, parent, name, kind, (began, ended)| Span {
+    pub(super) fn spans(&self) -> Vec<SentSpan<'_>> {
+        let one = |id, parent, name, kind, (began, ended)| SentSpan {
             trace: &self.trace,
             id,
             parent,
@@ -72,7 +72,7 @@ impl RequestSpan {
             failed: false,
         };
         let root = one(self.span, self.parent, "llm_request", SERVER, (self.began, self.ended));
-        let mut all = vec![Span { attributes: &self.attributes, failed: self.failed, ..root }];
+        let mut all = vec![SentSpan { attributes: &self.attributes, failed: self.failed, ..root }];
         let mut at = self.began;
         for (i, &(name, ns)) in self.stations.iter().enumerate().filter(|(_, (_, ns))| *ns > 0) {
             let hash = Sha256::digest([&self.trace[..], &self.span, &[i as u8]].concat());
