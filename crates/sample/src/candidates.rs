@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 
 use super::candidate::Candidate;
-use super::look::{ChoiceLooks, of_list, of_row};
+use super::look::{ChoiceLooks, of_list};
 use super::peak::{BLOCK, Peak, block_max};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl<'a> Candidates<'a> {
     /// Notes what is left, and changes nothing.
     pub fn look(&self, name: &'static str, looks: &mut ChoiceLooks) {
         match self.state {
-            State::Row => looks.note(name, of_row(self.row)),
+            State::Row => _ = looks.note_row(name, self.row),
             State::List | State::Sorted => looks.note(name, of_list(self.items)),
         }
     }

@@ -5,7 +5,7 @@ use super::candidates::Candidates;
 use super::chain::{Edit, Looks, Pick, Shape, Stage};
 use super::draw::Random;
 use super::logprobs::{ReportedProbs, drawn, logprobs};
-use super::look::{ChoiceLooks, of_row};
+use super::look::ChoiceLooks;
 use super::peak::{Peak, keep_certain};
 use super::stream::{Stream, fresh_seed};
 use super::{Context, Processor, SAMPLERS, SampleError, SamplerState, SamplingParams, mask};
@@ -173,10 +173,10 @@ impl Sampler {
         self.raw.clear();
         self.raw.extend_from_slice(logits);
         looks.clear();
-        looks.note("model", of_row(&self.raw));
+        let log_sum = looks.note_row("model", &self.raw);
         let peak = self.edit(logits, mask)?;
         if mask.is_some() || self.edits() {
-            looks.note("edits", of_row(logits));
+            looks.note_row("edits", logits);
         }
         let mut candidates = Candidates::new(logits, peak, &mut self.items, self.min_keep);
         for (shape, name) in self.shapes.iter_mut().zip(&self.names) {
@@ -187,7 +187,7 @@ impl Sampler {
         if !self.pick.draws() {
             looks.note("greedy", [(id, 0.0)].into_iter());
         }
-        looks.place(&self.raw, id);
+        looks.place(&self.raw, log_sum, id);
         match reported(self.report, &*self.pick, &mut candidates, id) {
             Some(sampled) => Ok(sampled),
             None => self.given(&self.raw, id),
