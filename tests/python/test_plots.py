@@ -39,6 +39,8 @@ def test_figures_are_drawn(tmp_path, name):
         drawn = list(xml.fromstring(drawing).iter())
         assert len([mark for mark in drawn if mark.tag.endswith(("rect", "path"))]) > 1
         assert len([mark for mark in drawn if mark.tag.endswith("text")]) > 2
+        names = [mark.get("aria-label") for mark in drawn if mark.get("role") == "img"]
+        assert all(names) and len(set(names)) == len(names), names
     assert text.count("<tr>") > 2, "a page has the numbers"
     wrong = lamina(name, PACKAGED, *arguments, "--plot", tmp_path / "figures.png")
     assert wrong.returncode != 0 and ".svg or .html" in wrong.stderr

@@ -1,6 +1,10 @@
 //! A recording of the packaged model, in all of its forms.
 
-use crate::{SeeError, Trace, TraceJob, chart, export, page, read, record};
+use crate::{
+    SeeError, Trace, TraceJob, chart, export, page,
+    plot::{Plot, PlotForm},
+    read, record,
+};
 use lamina::{GenerateOptions, LoadOptions, Model, Prompt, TraceDetail};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::OnceLock};
@@ -184,6 +188,19 @@ fn two_recordings_stand_beside_one_another() {
     let same = chart::against(trace(), trace());
     assert!(same.iter().skip(1).all(|f| !f.finding.starts_with("Now ")), "{:?}", same[1].finding);
     assert!(same[0].finding.contains("nearly the same"), "{}", same[0].finding);
+}
+
+#[test]
+fn no_two_drawings_of_a_page_share_a_name() {
+    let curve = PlotForm::Curve { name: "rate", along: "GB", values: vec![1.0, 2.0], places: vec![1.0, 3.0] };
+    let form = PlotForm::Stack(vec![curve.clone(), curve]);
+    let plot = Plot { title: "Memory".into(), conditions: String::new(), form };
+    for page in [page::trace_page(trace()), page::against_page(trace(), trace()), plot.html(), plot.svg()] {
+        let parts = page.split("role=\"img\" aria-label=\"").skip(1);
+        let names: Vec<_> = parts.filter_map(|rest| rest.split('"').next()).collect();
+        let once: BTreeMap<_, _> = names.iter().map(|name| (name, ())).collect();
+        assert!(names.len() > 2 && once.len() == names.len(), "{names:#?}");
+    }
 }
 
 /// Each element is closed, in order.

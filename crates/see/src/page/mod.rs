@@ -100,7 +100,9 @@ fn station(i: usize, f: &Figure) -> String {
 
 /// What an older recording showed.
 fn before(past: &PastFigure) -> String {
-    format!(r#"<div class="then"><p>Before: {}</p>{}</div>"#, emphasis(&past.finding), past.svg)
+    // Not by the name of the newer one beside it.
+    let svg = past.svg.replacen(r#"aria-label=""#, r#"aria-label="Before: "#, 1);
+    format!(r#"<div class="then"><p>Before: {}</p>{svg}</div>"#, emphasis(&past.finding))
 }
 
 /// `*words*` as what matters.

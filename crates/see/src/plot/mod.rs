@@ -132,11 +132,27 @@ impl PlotForm {
             PlotForm::Curve { name, along, values, places } => {
                 curve::drawn(title, (name, along), values, places)
             }
+            // Each says which of them it is: who hears a page has nothing but names to tell drawings apart.
             PlotForm::Stack(forms) => {
-                stacked(title, &forms.iter().map(|f| f.drawn(title)).collect::<Vec<_>>())
+                let one = |(i, form): (usize, &PlotForm)| {
+                    form.drawn(&format!("{title}; {} of {}: {}", i + 1, forms.len(), form.shows()))
+                };
+                stacked(title, &forms.iter().enumerate().map(one).collect::<Vec<_>>())
             }
             PlotForm::Cells { rows, columns, words } => cells::words(title, rows, columns, words),
             PlotForm::Heat { rows, columns, values } => cells::heat(title, rows, columns, values),
+        }
+    }
+
+    /// What its numbers are, in words.
+    fn shows(&self) -> String {
+        match self {
+            PlotForm::Bars { unit, .. } => format!("{unit} by measurement"),
+            PlotForm::Parts { .. } => "bytes by part".into(),
+            PlotForm::Curve { name, along, .. } => format!("{name}, along {along}"),
+            PlotForm::Stack(forms) => format!("{} drawings", forms.len()),
+            PlotForm::Cells { .. } => "words by row and column".into(),
+            PlotForm::Heat { .. } => "parts by row and column".into(),
         }
     }
 
