@@ -7,7 +7,7 @@ import html
 import importlib
 import json
 import os
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
@@ -74,6 +74,7 @@ class Trace:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._old: Optional[str] = None
         self.data: Dict[str, Any] = json.loads(text)
         """All of it, as in the file."""
         self._summary: Dict[str, Any] = json.loads(_lamina.trace_form(text, "summary"))
@@ -90,6 +91,17 @@ class Trace:
         with opened as file:
             return cls(file.read())
 
+    def against(self, other: Trace) -> Trace:
+        """This recording beside an older one, as `lamina trace --against` shows it: times of both on one scale first, then each
+        figure's sentence with the difference, and on the page the older figure below. Its data stay those of this one.
+
+        Args:
+            other: the older recording.
+        """
+        both = Trace(self._text)
+        both._old = other._text
+        return both
+
     def save(self, path: Path) -> None:
         """Writes the page (.html), the recording (.json, .json.gz), or trace events for Perfetto (.chrome.json).
 
@@ -100,7 +112,7 @@ class Trace:
         if name.endswith(".html"):
             text = self.html
         elif name.endswith(".chrome.json"):
-            text = _lamina.trace_form(self._text, "chrome")
+            text = self._form("chrome")
         elif name.endswith((".json", ".json.gz")):
             text = self._text
         else:
@@ -112,7 +124,7 @@ class Trace:
     @property
     def html(self) -> str:
         """The page: one file that asks nobody for anything."""
-        return _lamina.trace_form(self._text, "page")
+        return self._form("page")
 
     @property
     def summary(self) -> Dict[str, Any]:
@@ -122,7 +134,7 @@ class Trace:
     @property
     def figures(self) -> List[str]:
         """Names of the figures that this trace has data for."""
-        return _lamina.trace_form(self._text, "figures").split()
+        return self._form("figures").split()
 
     def figure(self, name: str) -> Figure:
         """One figure by its name.
@@ -130,7 +142,7 @@ class Trace:
         Args:
             name: one of `figures`.
         """
-        return Figure(_lamina.trace_form(self._text, name))
+        return Figure(self._form(name))
 
     @property
     def text(self) -> str:
@@ -183,12 +195,15 @@ class Trace:
         """Pages that sequences came to."""
         return self._columns("page")
 
+    def _form(self, name: str) -> str:
+        return _lamina.trace_form(self._text, name, self._old)
+
     def _columns(self, event: str) -> Columns:
         # A recording of before has fewer events.
         return Columns(self.data["events"].get(event, {}))
 
     def __repr__(self) -> str:
-        return _lamina.trace_form(self._text, "lines")
+        return self._form("lines")
 
     def _repr_html_(self) -> str:
         page = html.escape(self.html, quote=True)

@@ -52,6 +52,21 @@ def test_what_is_saved_is_read_again(llm, tmp_path):
         llm.trace(PROMPT, detail="all")
 
 
+def test_an_older_recording_stands_beside_a_newer_one(llm, tmp_path):
+    old = llm.trace(PROMPT, max_tokens=8, temperature=0.0)
+    old.save(tmp_path / "old.json.gz")
+    new = llm.trace(PROMPT, max_tokens=8, temperature=0.0)
+    both = new.against(lamina.Trace.load(tmp_path / "old.json.gz"))
+    assert both.figures == ["against", *new.figures] and "against" not in new.figures
+    assert both.data == new.data and both.summary == new.summary
+    assert "prompt and answer are the same" in both.html and "Then and now" in repr(both)
+    assert both.figure("against").svg.startswith("<svg xmlns")
+    both.save(tmp_path / "new.json")
+    assert lamina.Trace.load(tmp_path / "new.json").data == new.data
+    with pytest.raises(lamina.InvalidRequestError, match="there are"):
+        new.figure("against")
+
+
 def test_all_that_happens_meanwhile_is_watched(llm):
     with llm.watch("steps") as watching:
         llm.generate(PROMPT, max_tokens=4)

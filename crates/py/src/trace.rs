@@ -50,19 +50,27 @@ pub fn record(py: Python<'_>, model: PyRef<'_, Model>, detail: Option<&str>) -> 
     })
 }
 
-/// What is made of a recording: `page`, `chrome`, `summary`, `lines`, `figures`, or the figure of that name as SVG.
+/// What is made of a recording: `page`, `chrome`, `summary`, `lines`, `figures`, or the figure of that name as SVG. With an
+/// older recording, page, lines and figures show it beside this one.
 #[pyfunction]
-pub fn trace_form(py: Python<'_>, json: &str, form: &str) -> Result<String> {
+#[pyo3(signature = (json, form, against=None))]
+pub fn trace_form(py: Python<'_>, json: &str, form: &str, against: Option<&str>) -> Result<String> {
     detached(py, || {
-        let trace = Trace::from_json(json.as_bytes()).map_err(of_see)?;
-        let lines = |f: &chart::Figure| format!("{}: {}", f.title, f.finding.replace('*', ""));
-        Ok(match form {
-            "page" => page::trace_page(&trace),
-            "chrome" => export::chrome(&trace),
-            "summary" => read::summary(&trace).to_string(),
-            "lines" => chart::figures(&trace).iter().map(lines).collect::<Vec<_>>().join("\n"),
-            "figures" => chart::figures(&trace).iter().map(|f| f.id).collect::<Vec<_>>().join(" "),
-            name => chart::standalone(&chart::figure(&trace, name).map_err(of_see)?.svg),
+        let read = |json: &str| Trace::from_json(json.as_bytes()).map_err(of_see);
+        let (trace, old) = (read(json)?, against.map(read).transpose()?);
+        let figures = || match &old {
+            Some(old) => chart::against(&trace, old),
+            None => chart::figures(&trace),
+        };
+        let line = |f: &chart::Figure| format!("{}: {}", f.title, f.finding.replace('*', ""));
+        Ok(match (form, &old) {
+            ("page", Some(old)) => page::against_page(&trace, old),
+            ("page", None) => page::trace_page(&trace),
+            ("chrome", _) => export::chrome(&trace),
+            ("summary", _) => read::summary(&trace).to_string(),
+            ("lines", _) => figures().iter().map(line).collect::<Vec<_>>().join("\n"),
+            ("figures", _) => figures().iter().map(|f| f.id).collect::<Vec<_>>().join(" "),
+            (name, _) => chart::standalone(&chart::named(figures(), name).map_err(of_see)?.svg),
         })
     })
 }
