@@ -13,6 +13,7 @@ pub mod avx2;
 pub mod avx512;
 mod isa;
 mod math;
+mod matrix;
 #[cfg(target_arch = "aarch64")]
 pub mod neon;
 pub mod scalar;
@@ -22,6 +23,7 @@ pub mod vnni;
 
 pub use isa::{Isa, UnknownIsa};
 pub use math::{exp, sigmoid, tanh};
+pub use matrix::instructions_without_kernels;
 
 /// Vectors of [`Simd::N`] lanes of 32 bits, and the byte products of quantized kernels.
 ///

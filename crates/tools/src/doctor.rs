@@ -6,7 +6,7 @@ use lamina::{
 };
 use lamina_base::{DType, available_memory, human_bytes};
 use lamina_plan::{About, Backend, KernelBits, LeftOutKernels, Memory, ReadSpeed};
-use lamina_simd::Isa;
+use lamina_simd::{Isa, instructions_without_kernels};
 use serde_json::{Value, json};
 use std::time::Instant;
 
@@ -54,6 +54,7 @@ pub fn doctor() -> Result<Value> {
         "version": env!("CARGO_PKG_VERSION"),
         "isa": about.kernels,
         "isas": Isa::usable().iter().map(|i| i.name()).collect::<Vec<_>>(),
+        "without_kernels": instructions_without_kernels(),
         "threads": about.threads,
         "logical_cpus": std::thread::available_parallelism().map_or(1, usize::from),
         "memory_available": available_memory(),
