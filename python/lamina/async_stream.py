@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import AsyncIterator, Callable, List, Optional, Type
 
 from .event_loop import apart
-from .outputs import ImageUse, Piece
+from .outputs import ImageUse, Piece, SoundUse
 from .stream import Stream
 
 
@@ -47,6 +47,11 @@ class AsyncStream(AsyncIterator[Piece]):
     def images(self) -> List[ImageUse]:
         """What the pictures of the prompt became, once the first piece has come."""
         return self._stream.images if self._stream else []
+
+    @property
+    def sounds(self) -> List[SoundUse]:
+        """What the sounds of the prompt became, once the first piece has come."""
+        return self._stream.sounds if self._stream else []
 
     async def aclose(self) -> None:
         """Cancels the request; there are no further pieces."""

@@ -9,7 +9,8 @@ from .asking import asked
 from .closing import Closing
 from .errors import InvalidRequestError, numbered
 from .event_loop import called
-from .images import Fetch, Picture, of_prompts
+from .images import Fetch
+from .media import Given, Media, of_prompts
 from .outputs import Completion, completion
 from .resume import Begun
 from .sampling import SamplingParams
@@ -21,9 +22,9 @@ class Batch(Closing):
     def __init__(
         self,
         model: _lamina.Model,
-        submit: Callable[[checks.Prompt, List[Picture]], _lamina.Stream],
+        submit: Callable[[checks.Prompt, Media], _lamina.Stream],
         prompt: Any,
-        given: Any,
+        given: Given,
         fetch: Fetch,
         params: SamplingParams,
         cut: Optional[Begun],
@@ -32,12 +33,12 @@ class Batch(Closing):
         self._given, self._single = checks.prompts("prompt", prompt)
         if cut and not self._single:
             raise InvalidRequestError("resume goes on with one answer, but a list of prompts was given")
-        images = of_prompts("images", given, None if self._single else len(self._given), fetch)
+        media = of_prompts(given, None if self._single else len(self._given), fetch)
         self._requests: List[_lamina.Stream] = []
         try:
             for i, one in enumerate(self._given):
                 with self._numbered(i):
-                    self._requests.append(submit(one, images[i]))
+                    self._requests.append(submit(one, media[i]))
         except BaseException:
             self.close()
             raise
@@ -53,7 +54,7 @@ class Batch(Closing):
         for i, (request, one) in enumerate(zip(self._requests, self._given)):
             with self._numbered(i):
                 own = asked(self._model, one, self._params, self._said)
-                answers.append(completion(request.collect(), own, request.pictures()))
+                answers.append(completion(request.collect(), own, request.media()))
         return answers[0] if self._single else answers
 
     def close(self) -> None:

@@ -73,7 +73,7 @@ def _objects(name: str, value: Any) -> None:
 def answer(request: _lamina.Stream, asked: Asked) -> Completion:
     """The whole answer, taken apart; a wait that is interrupted cancels the request."""
     try:
-        return taken_apart(completion(request.collect(), asked, request.pictures()), request.take_deltas(), request.warnings())
+        return taken_apart(completion(request.collect(), asked, request.media()), request.take_deltas(), request.warnings())
     except BaseException:
         request.close()
         raise

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 
 import numpy as np
 
-from . import _lamina, checks, sounds
+from . import _lamina, checks, media
 from .async_stream import AsyncStream
 from .batch import Batch
 from .errors import numbered
 from .event_loop import apart, called
-from .images import any_in
+from .media import Given
 from .outputs import Completion
 from .resume import Resumed
 from .sampling import SamplingParams
 from .stream import Stream
-from .types import Images, Lora, Message, Prompt, Prompts, Tool
+from .types import Images, Lora, Message, Prompt, Prompts, Sounds, Tool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,6 +44,7 @@ class Coroutines:
         sampling_params: Optional[SamplingParams] = ...,
         resume: Resumed = ...,
         images: Images = ...,
+        sounds: Sounds = ...,
         **options: Unpack[SamplingOptions],
     ) -> Completion: ...
     @overload
@@ -53,6 +54,7 @@ class Coroutines:
         *,
         sampling_params: Optional[SamplingParams] = ...,
         images: Images = ...,
+        sounds: Sounds = ...,
         **options: Unpack[SamplingOptions],
     ) -> List[Completion]: ...
     async def agenerate(
@@ -62,6 +64,7 @@ class Coroutines:
         sampling_params: Optional[SamplingParams] = None,
         resume: Resumed = None,
         images: Images = None,
+        sounds: Sounds = None,
         **options: Any,
     ) -> Union[Completion, List[Completion]]:
         """`LLM.generate`, awaited.
@@ -71,15 +74,18 @@ class Coroutines:
             sampling_params: options that several requests share.
             resume: an answer that was cut.
             images: pictures, which are encoded on a thread.
+            sounds: sounds, which are so too.
             options: as for `LLM.generate`.
 
         Examples:
             >>> first, second = await asyncio.gather(llm.agenerate("Once"), llm.agenerate("Twice"))
         """
-        def make() -> Batch:
-            return self._llm._batch(prompt, sampling_params, resume, images, options)
+        given = Given(images, sounds)
 
-        with await apart(make) if images else make() as batch:
+        def make() -> Batch:
+            return self._llm._batch(prompt, sampling_params, resume, given, options)
+
+        with await apart(make) if given else make() as batch:
             await batch.ended()
             return batch.answers()
 
@@ -89,6 +95,7 @@ class Coroutines:
         *,
         sampling_params: Optional[SamplingParams] = None,
         images: Images = None,
+        sounds: Sounds = None,
         **options: Unpack[SamplingOptions],
     ) -> AsyncStream:
         """`LLM.stream`, for `async for`.
@@ -97,6 +104,7 @@ class Coroutines:
             prompt: a text or token ids.
             sampling_params: options that several requests share.
             images: pictures, which are encoded on a thread when the first piece is awaited.
+            sounds: sounds, which are so too.
             options: as for `LLM.generate`.
 
         Examples:
@@ -104,9 +112,9 @@ class Coroutines:
             ...     print(piece.text, end="", flush=True)
         """
         def make() -> Stream:
-            return self._llm.stream(prompt, sampling_params=sampling_params, images=images, **options)
+            return self._llm.stream(prompt, sampling_params=sampling_params, images=images, sounds=sounds, **options)
 
-        return AsyncStream(None, make) if images else AsyncStream(make())
+        return AsyncStream(None, make) if images or sounds else AsyncStream(make())
 
     @overload
     async def achat(
@@ -151,7 +159,7 @@ class Coroutines:
         def make() -> Stream:
             return self._llm.chat(messages, tools, response_format, True, **options)
 
-        running = await apart(make) if any_in(messages) or sounds.any_in(messages) else make()
+        running = await apart(make) if media.any_in(messages) else make()
         if stream:
             return AsyncStream(running)
         with running:

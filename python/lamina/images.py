@@ -53,26 +53,6 @@ def picture(name: str, value: Any, fetch: Fetch = None) -> Picture:
     raise InvalidRequestError(f"{name} takes {_TAKES}, but an object of type {type(value).__name__} was given")
 
 
-def pictures(name: str, value: Any, fetch: Fetch = None) -> List[Picture]:
-    """The pictures of one prompt."""
-    if value is None:
-        return []
-    if not isinstance(value, (list, tuple)):
-        raise InvalidRequestError(f"{name} takes a list of pictures, but an object of type {type(value).__name__} was given")
-    return [picture(f"{name}[{i}]", one, fetch) for i, one in enumerate(value)]
-
-
-def of_prompts(name: str, value: Any, prompts: Optional[int], fetch: Fetch = None) -> List[List[Picture]]:
-    """The pictures of each of so many prompts; None: of one by itself."""
-    if prompts is None:
-        return [pictures(name, value, fetch)]
-    if value is None:
-        return [[]] * prompts
-    if not isinstance(value, (list, tuple)) or len(value) != prompts:
-        raise InvalidRequestError(f"{name} takes a list of pictures for each of the {prompts} prompts")
-    return [pictures(f"{name}[{i}]", own, fetch) for i, own in enumerate(value)]
-
-
 def of_messages(messages: Sequence[Message], fetch: Fetch = None) -> Tuple[List[Message], List[Picture]]:
     """The messages with {"type": "image"} for each picture, and the pictures in order."""
     taken: List[Picture] = []
@@ -129,19 +109,26 @@ def _of_part(at: str, part: Dict[str, Any], fetch: Fetch) -> Picture:
 def _of_text(name: str, text: str, fetch: Fetch) -> Picture:
     if text.startswith("data:"):
         return name, data_of_url(name, text), None
-    scheme = text[:8].lower()
-    if scheme.startswith(("http://", "https://")):
-        if fetch is None:
-            host = urlsplit(text).hostname
-            raise InvalidRequestError(
-                f"{name}: pictures are not fetched from the net (host {host}): download it and give its path or its bytes, "
-                f"or load the model with allow_urls=[{host!r}]"
-            )
-        try:
-            return name, fetch(text), None
-        except InvalidRequestError as error:
-            raise InvalidRequestError(f"{name}: {error}") from None
-    return name, url2pathname(urlsplit(text).path) if scheme.startswith("file://") else text, None
+    fetched = from_net(name, text, fetch, "pictures")
+    if fetched is not None:
+        return name, fetched, None
+    return name, url2pathname(urlsplit(text).path) if text.lower().startswith("file://") else text, None
+
+
+def from_net(name: str, text: str, fetch: Fetch, what: str) -> Optional[bytes]:
+    """What lies at an address, where it may be read; None where the text is none."""
+    if not text[:8].lower().startswith(("http://", "https://")):
+        return None
+    if fetch is None:
+        host = urlsplit(text).hostname
+        raise InvalidRequestError(
+            f"{name}: {what} are not fetched from the net (host {host}): download it and give its path or its bytes, "
+            f"or load the model with allow_urls=[{host!r}]"
+        )
+    try:
+        return fetch(text)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{name}: {error}") from None
 
 
 def data_of_url(name: str, text: str, what: str = "a picture") -> bytes:

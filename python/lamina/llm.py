@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union, ov
 
 import numpy as np
 
-from . import _lamina, checks, loading, sounds, state
+from . import _lamina, checks, loading, media, state
 from .asking import asked
 from .batch import Batch
 from .closing import Closing
@@ -21,17 +21,19 @@ from .divergence import Divergence, TokenDivergence
 from .errors import InvalidRequestError, numbered
 from .foreign import LOADING, understands
 from .grammar import Grammar
-from .images import Picture, any_in, of_messages, picture, pictures, without
+from .images import picture
+from .media import Given, Media
 from .outputs import Beam, Completion, ModelInfo, Perplexity, Score, model_info
 from .policy import Policy
 from .progress import Progress
 from .resume import Begun, Resumed, begun
 from .sampling import SamplingParams, to_request
 from .server import Server
+from .sounds import sound as sound_of
 from .state import State
 from .stream import Stream
 from .trace import Trace, Watching
-from .types import Ids, Image, Images, Lora, Message, Path, Prompt, Prompts, Reasoning, Tool
+from .types import Ids, Image, Images, Lora, Message, Path, Prompt, Prompts, Reasoning, Sound, Sounds, Tool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -139,7 +141,7 @@ class LLM(Coroutines, Closing):
         hosts = checks.texts("allow_urls", allow_urls)
         reader = _lamina.UrlReader(hosts)
         self._model = loading.load(path, progress, locals())
-        self._fetch = (lambda url: self._model.fetch_image(reader, url)) if hosts else None
+        self._fetch = (lambda url: self._model.fetch(reader, url)) if hosts else None
         self._seed = None if seed is None else checks.whole("seed", seed, -1, 2**63 - 1)
         self._loras = list(loras or ())
         self._requests = itertools.count()
@@ -155,6 +157,7 @@ class LLM(Coroutines, Closing):
         sampling_params: Optional[SamplingParams] = ...,
         resume: Resumed = ...,
         images: Images = ...,
+        sounds: Sounds = ...,
         **options: Unpack[SamplingOptions],
     ) -> Completion: ...
     @overload
@@ -164,6 +167,7 @@ class LLM(Coroutines, Closing):
         *,
         sampling_params: Optional[SamplingParams] = ...,
         images: Images = ...,
+        sounds: Sounds = ...,
         **options: Unpack[SamplingOptions],
     ) -> List[Completion]: ...
     def generate(
@@ -173,6 +177,7 @@ class LLM(Coroutines, Closing):
         sampling_params: Optional[SamplingParams] = None,
         resume: Resumed = None,
         images: Images = None,
+        sounds: Sounds = None,
         **options: Any,
     ) -> Union[Completion, List[Completion]]:
         """Continues a prompt. A list of prompts runs as one batch and returns a list.
@@ -186,6 +191,8 @@ class LLM(Coroutines, Closing):
             images: pictures, in the order of the model's markers in the prompt (`info.vision.marker`), before it where there
                 are none; for a list of prompts a list of such lists. Each is a path, the bytes of a file, a PIL image, an
                 array of uint8 [height, width, channels], or a data: URL.
+            sounds: sounds, in the order of their markers (`info.hearing.marker`), in the same way. Each is a path, the bytes
+                of a file (WAV, FLAC, MP3, Ogg Vorbis), a data: URL, or (samples, rate) with an array of one channel.
             options: those of `SamplingParams` (max_tokens, temperature, top_p, stop, seed, ..) and of grammars (json_schema,
                 grammar, regex, choice); they win over sampling_params.
 
@@ -198,7 +205,7 @@ class LLM(Coroutines, Closing):
         Examples:
             >>> llm.generate("Once upon a time", max_tokens=16, temperature=0).text
         """
-        with self._batch(prompt, sampling_params, resume, images, options) as batch:
+        with self._batch(prompt, sampling_params, resume, Given(images, sounds), options) as batch:
             return batch.answers()
 
     def stream(
@@ -207,6 +214,7 @@ class LLM(Coroutines, Closing):
         *,
         sampling_params: Optional[SamplingParams] = None,
         images: Images = None,
+        sounds: Sounds = None,
         **options: Unpack[SamplingOptions],
     ) -> Stream:
         """Continues a prompt piece by piece; closing the iterator cancels the request.
@@ -215,6 +223,7 @@ class LLM(Coroutines, Closing):
             prompt: a text or token ids.
             sampling_params: options that several requests share.
             images: as for `generate`.
+            sounds: as for `generate`.
             options: as for `generate`.
 
         Examples:
@@ -225,7 +234,7 @@ class LLM(Coroutines, Closing):
         given, single = checks.prompts("prompt", prompt)
         if not single:
             raise InvalidRequestError("stream takes one prompt, but a list of prompts was given: call it for each")
-        request = self._submit(given[0], params, pictures("images", images, self._fetch))
+        request = self._submit(given[0], params, media.of_prompt(Given(images, sounds), self._fetch))
         return Stream(request, asked(self._model, given[0], params), params.n)
 
     @overload
@@ -286,7 +295,8 @@ class LLM(Coroutines, Closing):
         Args:
             messages: objects with "role" and "content", and whatever else the template knows. Parts of a content may be
                 pictures: {"type": "image", "image": x}, where x is as for `generate`, or {"type": "image_url", "image_url":
-                {"url": x}}, where x may be a data: URL or a path.
+                {"url": x}}, where x may be a data: URL or a path; or sounds: {"type": "audio", "audio": x}, where x is as for
+                `generate`, or samples with "sampling_rate" beside them.
             tools: JSON schemas of tools; the template shows them to the model.
             response_format: what the answer must look like: {"type": "json_object"}, {"type": "json_schema", "json_schema":
                 {"name": ..., "schema": ...}}, {"type": "structural_tag", ...}, or {"type": "text"}, which is anything.
@@ -318,13 +328,12 @@ class LLM(Coroutines, Closing):
         params = self._params(sampling_params, options)
         if params.echo:
             raise InvalidRequestError("echo is for generate and stream: apply_chat_template shows a chat's prompt")
-        said, images = of_messages(messages, self._fetch) if any_in(messages) else (messages, [])
-        said, heard = sounds.of_messages(said) if sounds.any_in(said) else (said, [])
+        said, given = media.of_messages(messages, self._fetch)
         request = self._model.chat(
             *conversation(said, tools, chat_template, chat_template_kwargs),
             checks.flag("split_special_tokens", split_special_tokens),
             answer_options(tool_choice, parallel_tool_calls, reasoning, chat_format),
-            {**self._request(params), "images": images, "sounds": heard},
+            {**self._request(params), **given._asdict()},
         )
         running = Stream(request, asked(self._model, "", params), params.n, chat=True)
         return running if stream else running.whole()
@@ -347,9 +356,7 @@ class LLM(Coroutines, Closing):
             variables: further variables of the template.
         """
         ending = checks.flag("add_generation_prompt", add_generation_prompt)
-        said = without(messages) if any_in(messages) else messages
-        said = sounds.without(said) if sounds.any_in(said) else said
-        return self._model.apply_chat_template(*conversation(said, tools, chat_template, variables), ending)
+        return self._model.apply_chat_template(*conversation(media.without(messages), tools, chat_template, variables), ending)
 
     def tokenize(self, text: str, special: bool = False) -> List[int]:
         """Token ids of a text.
@@ -385,6 +392,22 @@ class LLM(Coroutines, Closing):
         """
         return self._model.image_rows(picture("image", image, self._fetch))
 
+    def sound_tokens(self, sound: Sound) -> int:
+        """Tokens that a sound takes in a prompt, without those of the model's markup around it. Nothing is encoded.
+
+        Args:
+            sound: as for `generate`.
+        """
+        return self._model.sound_tokens(sound_of("sound", sound, fetch=self._fetch))
+
+    def sound_rows(self, sound: Sound) -> NDArray[np.float32]:
+        """What the encoder and its projector make of a sound: the rows that stand in a prompt, [rows, hidden].
+
+        Args:
+            sound: as for `generate`.
+        """
+        return self._model.sound_rows(sound_of("sound", sound, fetch=self._fetch))
+
     def logits(self, prompt: Prompt, lora: Lora = None) -> NDArray[np.float32]:
         """Logits of every position of a prompt, [tokens, vocab], from one forward.
 
@@ -407,7 +430,13 @@ class LLM(Coroutines, Closing):
         return self._model.hidden(checks.prompt("prompt", prompt), number, checks.lora("lora", lora))
 
     def save_state(
-        self, path: Path, prompt: Prompt, data: Any = None, lora: Lora = None, images: Images = None
+        self,
+        path: Path,
+        prompt: Prompt,
+        data: Any = None,
+        lora: Lora = None,
+        images: Images = None,
+        sounds: Sounds = None,
     ) -> int:
         """Saves what memory has of a prompt as a file.
 
@@ -417,11 +446,13 @@ class LLM(Coroutines, Closing):
             data: anything that JSON can say, kept beside it.
             lora: the adapters that it was computed with.
             images: its pictures, as for `generate`.
+            sounds: its sounds, as for `generate`.
 
         Returns:
             Bytes of the file.
         """
-        return state.save(self._model, path, prompt, pictures("images", images), data, lora)
+        given = media.of_prompt(Given(images, sounds), self._fetch)
+        return state.save(self._model, path, prompt, given, data, lora)
 
     def load_state(self, path: Path, lora: Lora = None) -> State:
         """Reads what `save_state` wrote, and puts what was computed back into memory: it is not computed again.
@@ -671,16 +702,16 @@ class LLM(Coroutines, Closing):
         return options
 
     def _batch(
-        self, prompt: Any, given: Optional[SamplingParams], resume: Resumed, images: Images, options: Any
+        self, prompt: Any, given: Optional[SamplingParams], resume: Resumed, given_media: Given, options: Any
     ) -> Batch:
         params, cut = self._params(given, options), begun("resume", resume)
         submit = lambda one, own: self._submit(one, params, own, cut)  # noqa: E731
-        return Batch(self._model, submit, prompt, images, self._fetch, params, cut)
+        return Batch(self._model, submit, prompt, given_media, self._fetch, params, cut)
 
     def _submit(
-        self, prompt: checks.Prompt, params: SamplingParams, images: List[Picture], cut: Optional[Begun] = None
+        self, prompt: checks.Prompt, params: SamplingParams, own: Media, cut: Optional[Begun] = None
     ) -> _lamina.Stream:
-        options = {**self._request(params), "images": images, **({"resume": cut} if cut else {})}
+        options = {**self._request(params), **own._asdict(), **({"resume": cut} if cut else {})}
         request = self._model.stream(prompt, options)
         for warning in request.warnings():
             _log.warning("%s", warning)

@@ -24,6 +24,8 @@ class Usage:
     """Of these: tokens that were read from disk."""
     image_tokens: int = 0
     """Of the prompt: tokens in whose places pictures stand."""
+    audio_tokens: int = 0
+    """Of the prompt: tokens in whose places sounds stand."""
 
     @property
     def total_tokens(self) -> int:
@@ -52,7 +54,7 @@ class Timings:
     context_shifts: int = 0
     """How often the context was full, and the older half of it left."""
     encode_seconds: float = 0.0
-    """In which rows of the pictures of the prompt were made, beside other work."""
+    """In which rows of the pictures and sounds of the prompt were made, beside other work."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,18 @@ class ImageUse:
     """Its width and height in pixels."""
     resized: Tuple[int, int]
     """Width and height in which the encoder sees it."""
+    tokens: int
+    """Tokens of the prompt in whose places its rows stand."""
+    cached: bool
+    """Its rows were kept from an earlier request: it was not encoded again."""
+
+
+@dataclass(frozen=True)
+class SoundUse:
+    """What a sound of a prompt became."""
+
+    seconds: float
+    """Its length."""
     tokens: int
     """Tokens of the prompt in whose places its rows stand."""
     cached: bool
@@ -133,6 +147,8 @@ class Completion:
     """Of a chat: the answer taken apart; `text` is then its content."""
     images: List[ImageUse] = field(default_factory=list)
     """What the pictures of the prompt became, in their order."""
+    sounds: List[SoundUse] = field(default_factory=list)
+    """What the sounds of the prompt became, in their order."""
     words: Optional[List[str]] = field(default=None, repr=False)
     """Text of each token; None unless `logprobs` was asked for."""
 
@@ -244,6 +260,20 @@ class VisionInfo:
 
 
 @dataclass(frozen=True)
+class HearingInfo:
+    """What a model does with sounds."""
+
+    family: str
+    """As Lamina names it."""
+    tokens_per_second: float
+    """Tokens of a second of sound."""
+    sampling_rate: int
+    """Samples a second that the encoder hears."""
+    marker: str
+    """What stands for a sound in the text of a prompt."""
+
+
+@dataclass(frozen=True)
 class ModelInfo:
     """Sizes and names of a loaded model."""
 
@@ -295,7 +325,9 @@ class ModelInfo:
     notes: List[str]
     """What you should know and no error says."""
     vision: Optional[VisionInfo] = None
-    """What it does with pictures; None where it takes text only."""
+    """What it does with pictures; None where it takes none."""
+    hearing: Optional[HearingInfo] = None
+    """What it does with sounds; None where it takes none."""
 
 
 _Logprob = Tuple[float, List[Tuple[int, float]]]
@@ -310,12 +342,13 @@ _Answer = Tuple[
 ]
 
 
-_Pictures = Tuple[List[Tuple[Tuple[int, int], Tuple[int, int], int, bool]], float]
+_Media = Tuple[List[Tuple[Tuple[int, int], Tuple[int, int], int, bool]], List[Tuple[float, int, bool]], float]
 
 
-def model_info(vision: Optional[Dict[str, Any]], **figures: Any) -> ModelInfo:
+def model_info(vision: Optional[Dict[str, Any]], hearing: Optional[Dict[str, Any]], **figures: Any) -> ModelInfo:
     """From the keywords that the binding gives."""
-    return ModelInfo(**figures, vision=None if vision is None else VisionInfo(**vision))
+    sees, hears = None if vision is None else VisionInfo(**vision), None if hearing is None else HearingInfo(**hearing)
+    return ModelInfo(**figures, vision=sees, hearing=hears)
 
 
 class Asked(NamedTuple):
@@ -332,10 +365,10 @@ class Asked(NamedTuple):
     """Text of each token."""
 
 
-def completion(answers: List[_Answer], asked: Asked, pictures: _Pictures) -> Completion:
+def completion(answers: List[_Answer], asked: Asked, media: _Media) -> Completion:
     """All answers to a prompt, from the binding's rows."""
-    others = tuple(_answer(i, a, asked, (), pictures) for i, a in enumerate(answers) if i > 0)
-    return _answer(0, answers[0], asked, others, pictures)
+    others = tuple(_answer(i, a, asked, (), media) for i, a in enumerate(answers) if i > 0)
+    return _answer(0, answers[0], asked, others, media)
 
 
 def taken_apart(
@@ -355,7 +388,7 @@ def taken_apart(
 
 
 def _answer(
-    index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ...], pictures: _Pictures
+    index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ...], media: _Media
 ) -> Completion:
     text, tokens, (reason, by), complete, rows, prompt_rows, (prompt, cached, disk), times, drafted, sampler = row
     queue, prefill, decode, preemptions, io_wait, shifts = times
@@ -372,17 +405,18 @@ def _answer(
         preemptions,
         io_wait,
         shifts,
-        pictures[1],
+        media[2],
     )
-    images = [ImageUse(*picture) for picture in pictures[0]]
+    images, sounds = [ImageUse(*picture) for picture in media[0]], [SoundUse(*sound) for sound in media[1]]
     stop = asked.stop[by[0]] if isinstance(by, tuple) else by
-    usage = Usage(prompt, len(tokens), cached, disk, sum(image.tokens for image in images))
+    soft = [sum(one.tokens for one in images), sum(one.tokens for one in sounds)]
+    usage = Usage(prompt, len(tokens), cached, disk, *soft)
     speculation = None if drafted is None else Speculation(*drafted)
     state = {"tokens": [*asked.resumed, *tokens], **dict(zip(("seed", "index", "drawn", "surprise"), sampler))}
     words = asked.words(tokens) if asked.words is not None and asked.logprobs else None
     return Completion(
         asked.echo + text, tokens, reason, stop, logs, scores, usage, timings, complete, index, speculation, state, others,
-        images=images, words=words,
+        images=images, sounds=sounds, words=words,
     )  # fmt: skip
 
 

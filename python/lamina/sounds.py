@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from .errors import InvalidRequestError
-from .images import data_of_url, from_base64, replaced
+from .images import Fetch, data_of_url, from_base64, from_net, replaced
 from .types import Message
 
 Sound = Tuple[str, Union[str, bytes], Optional[int]]
@@ -21,10 +21,10 @@ _HOLDERS = ("audio", "audio_url", "input_audio", "url", "path", "base64")
 """What a part may hold its sound in."""
 
 
-def sound(name: str, value: Any, rate: Any = None) -> Sound:
+def sound(name: str, value: Any, rate: Any = None, fetch: Fetch = None) -> Sound:
     """One sound."""
     if isinstance(value, str):
-        return _of_text(name, value)
+        return _of_text(name, value, fetch)
     if isinstance(value, os.PathLike):
         return name, os.fsdecode(value), None
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -36,14 +36,14 @@ def sound(name: str, value: Any, rate: Any = None) -> Sound:
     raise InvalidRequestError(f"{name} takes {_TAKES}, but an object of type {type(value).__name__} was given")
 
 
-def of_messages(messages: Sequence[Message]) -> Tuple[List[Message], List[Sound]]:
+def of_messages(messages: Sequence[Message], fetch: Fetch = None) -> Tuple[List[Message], List[Sound]]:
     """The messages with {"type": "audio"} for each sound, and the sounds in order."""
     taken: List[Sound] = []
 
     def part(at: str, value: Any) -> Any:
         if not _is_sound(value):
             return value
-        taken.append(_of_part(at, value))
+        taken.append(_of_part(at, value, fetch))
         return {"type": "audio"}
 
     return replaced(messages, part), taken
@@ -65,7 +65,7 @@ def _is_sound(value: Any) -> bool:
     return isinstance(value, dict) and value.get("type") in _KINDS
 
 
-def _of_part(at: str, part: Dict[str, Any]) -> Sound:
+def _of_part(at: str, part: Dict[str, Any], fetch: Fetch) -> Sound:
     holder = next((name for name in _HOLDERS if part.get(name) is not None), None)
     if holder is None:
         raise InvalidRequestError(f'{at} has no sound: give it as {{"type": "audio", "audio": ..}}, {_TAKES}')
@@ -76,15 +76,14 @@ def _of_part(at: str, part: Dict[str, Any]) -> Sound:
         return at, from_base64(at, value, "a sound"), None
     if isinstance(value, dict):
         value = value.get("url")
-    return sound(at, value, part.get("sampling_rate"))
+    return sound(at, value, part.get("sampling_rate"), fetch)
 
 
-def _of_text(name: str, text: str) -> Sound:
+def _of_text(name: str, text: str, fetch: Fetch) -> Sound:
     if text.startswith("data:"):
         return name, data_of_url(name, text, "a sound"), None
-    if text[:8].lower().startswith(("http://", "https://")):
-        raise InvalidRequestError(f"{name}: sounds are not fetched from the net: download it and give its path or its bytes")
-    return name, text, None
+    fetched = from_net(name, text, fetch, "sounds")
+    return name, text if fetched is None else fetched, None
 
 
 def _of_array(name: str, value: Any, rate: Any) -> Sound:

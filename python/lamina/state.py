@@ -8,7 +8,7 @@ from typing import Any, List
 
 from . import _lamina, checks, loading
 from .errors import InvalidRequestError
-from .images import Picture
+from .media import Media
 from .types import Lora, Path, Prompt
 
 
@@ -25,7 +25,7 @@ class State:
 
 
 def save(
-    model: _lamina.Model, path: Path, prompt: Prompt, seen: List[Picture], data: Any, lora: Lora
+    model: _lamina.Model, path: Path, prompt: Prompt, media: Media, data: Any, lora: Lora
 ) -> int:
     """Writes the file; returns its bytes."""
     given, single = checks.prompts("prompt", prompt)
@@ -35,7 +35,7 @@ def save(
         text = json.dumps(data)
     except (TypeError, ValueError) as e:
         raise InvalidRequestError(f"data cannot be written as JSON: {e}") from None
-    return model.save_state(loading.file_path("path", path), given[0], (seen, []), text, checks.lora("lora", lora))
+    return model.save_state(loading.file_path("path", path), given[0], media, text, checks.lora("lora", lora))
 
 
 def load(model: _lamina.Model, path: Path, lora: Lora) -> State:

@@ -11,7 +11,7 @@ from .chat import Delta
 from .closing import Closing
 from .conversation import answer
 from .event_loop import called
-from .outputs import Asked, Completion, ImageUse, Piece
+from .outputs import Asked, Completion, ImageUse, Piece, SoundUse
 
 
 class Stream(Closing, Iterator[Piece]):
@@ -83,7 +83,12 @@ class Stream(Closing, Iterator[Piece]):
     @property
     def images(self) -> List[ImageUse]:
         """What the pictures of the prompt became, in their order."""
-        return [ImageUse(*picture) for picture in self._request.pictures()[0]]
+        return [ImageUse(*picture) for picture in self._request.media()[0]]
+
+    @property
+    def sounds(self) -> List[SoundUse]:
+        """What the sounds of the prompt became, in their order."""
+        return [SoundUse(*sound) for sound in self._request.media()[1]]
 
     def close(self) -> None:
         """Cancels the request; there are no further pieces."""

@@ -29,3 +29,7 @@ Image = Any
 """A picture: a path, the bytes of a file, a PIL image, an array of uint8 [height, width, channels], or a data: URL."""
 Images = Union[None, Sequence[Image], Sequence[Sequence[Image]]]
 """The pictures of a prompt, or of each of several."""
+Sound = Any
+"""A sound: a path, the bytes of a file, a data: URL, or samples of one channel and how many there are a second."""
+Sounds = Union[None, Sequence[Sound], Sequence[Sequence[Sound]]]
+"""The sounds of a prompt, or of each of several."""

@@ -23,6 +23,7 @@ mod pictures;
 mod plan;
 mod session;
 mod shift;
+mod sound_use;
 mod sounds;
 mod sparse;
 mod speculation;

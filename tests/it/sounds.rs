@@ -9,10 +9,10 @@ use lamina::{
 use serde_json::{Value, json};
 use std::{slice::from_ref, sync::Arc};
 
-const FAMILY: &str = "qwen2-audio";
+pub const FAMILY: &str = "qwen2-audio";
 
 /// The sound of the fixtures: a rising tone in noise (`make_fixtures.py` of the crate of sound).
-fn sweep() -> Arc<Sound> {
+pub fn sweep() -> Arc<Sound> {
     let file = include_bytes!("../../crates/sound/tests/files/sweep.wav");
     Arc::new(decode(file, &SoundLimits::default()).unwrap())
 }
@@ -21,7 +21,7 @@ fn messages() -> Vec<Value> {
     vec![json!({"role": "user", "content": [{"type": "audio"}, {"type": "text", "text": "hear?"}]})]
 }
 
-fn greedy(sounds: &[Arc<Sound>]) -> GenerateOptions {
+pub fn greedy(sounds: &[Arc<Sound>]) -> GenerateOptions {
     GenerateOptions { sounds: sounds.to_vec(), ..crate::pictures::greedy(&[]) }
 }
 

@@ -63,13 +63,42 @@ def test_the_place_of_what_cannot_be_heard_is_named(llm, samples):
         ({"type": "audio", "audio": b"RIFF"}, "this is no sound"),
         ({"type": "audio", "audio": samples}, "sampling_rate"),
         ({"type": "audio", "audio": (samples.reshape(2, -1), 16_000)}, "one channel"),
-        ({"type": "audio", "audio": "https://example.org/a.wav"}, "not fetched"),
+        ({"type": "audio", "audio": "https://example.org/a.wav"}, "sounds are not fetched"),
         ({"type": "input_audio", "input_audio": {"data": "!", "format": "wav"}}, "no base64 of a sound"),
     ]
     for part, why in wrong:
         with pytest.raises(lamina.InvalidRequestError, match=why) as error:
             ask(llm, part)
         assert "messages[0].content[0]" in str(error.value)
+
+
+MARKED = "<|audio_bos|><|AUDIO|><|audio_eos|>hear?"
+
+
+def test_prompts_take_sounds_where_their_markers_stand(llm, samples, tmp_path):
+    options = {"max_tokens": 8, "temperature": 0, "ignore_eos": True}
+    one = llm.generate(MARKED, sounds=[FILE], **options)
+    assert one.usage.audio_tokens == llm.sound_tokens(FILE) == one.sounds[0].tokens == 37
+    assert one.sounds[0].seconds == 1.5 and one.images == []
+    assert llm.sound_rows(FILE).shape == (37, llm.info.hidden)
+    both = llm.generate([MARKED, "no sound"], sounds=[[(samples, 16_000)], None], **options)
+    assert both[0].tokens == one.tokens and both[0].sounds[0].cached and both[1].sounds == []
+    stream = llm.stream(MARKED, sounds=[FILE], **options)
+    assert [p.token for p in stream if p.token is not None] == one.tokens and stream.sounds[0].tokens == 37
+    assert asyncio.run(llm.agenerate(MARKED, sounds=[FILE], **options)).tokens == one.tokens
+    assert llm.generate("hear?", sounds=[FILE], **options).usage.prompt_tokens > 37, "without a marker it goes first"
+    assert llm.save_state(tmp_path / "state", MARKED, sounds=[FILE]) > 0
+    for given, why in [(FILE, "sounds takes a list of sounds"), ([b"no"], r"sounds\[0\]: this is no sound")]:
+        with pytest.raises(lamina.InvalidRequestError, match=why):
+            llm.generate(MARKED, sounds=given, **options)
+    with pytest.raises(lamina.InvalidRequestError, match="a list of sounds for each of the 2 prompts"):
+        llm.generate([MARKED, MARKED], sounds=[[FILE]], **options)
+
+
+def test_a_model_says_what_it_hears(llm):
+    hearing = llm.info.hearing
+    assert (hearing.family, hearing.marker) == ("qwen2_audio", "<|AUDIO|>")
+    assert (hearing.tokens_per_second, hearing.sampling_rate) == (25.0, 16_000) and llm.info.vision is None
 
 
 def test_a_template_shows_where_a_sound_stands(llm):

@@ -18,8 +18,8 @@ PARAMETERS = {
     "__init__": "path device context kv_dtype dtype threads seed progress loras draft cache_dir cache_disk memory"
     " offload panel_cache kv_swap device_memory panel_check mmproj image_cache image_max_tokens image_min_tokens"
     " image_limit allow_urls offline",
-    "generate": "prompt sampling_params resume images options",
-    "stream": "prompt sampling_params images options",
+    "generate": "prompt sampling_params resume images sounds options",
+    "stream": "prompt sampling_params images sounds options",
     "chat": "messages tools response_format stream chat_template chat_template_kwargs split_special_tokens"
     " tool_choice parallel_tool_calls reasoning chat_format sampling_params options",
     "tokenize": "text special",
@@ -30,13 +30,13 @@ PARAMETERS = {
     "logits": "prompt lora",
     "hidden": "prompt layer lora",
     "embed": "text lora",
-    "agenerate": "prompt sampling_params resume images options",
-    "astream": "prompt sampling_params images options",
+    "agenerate": "prompt sampling_params resume images sounds options",
+    "astream": "prompt sampling_params images sounds options",
     "achat": "messages tools response_format stream options",
     "aembed": "text lora",
     "score": "context continuation lora",
     "beam": "prompt width max_tokens length_penalty early_stopping stop n grammar lora",
-    "save_state": "path prompt data lora images",
+    "save_state": "path prompt data lora images sounds",
     "load_state": "path lora",
     "perplexity": "text_or_ids context stride lora",
     "divergence": "base text_or_ids context lora",

@@ -41,6 +41,12 @@ impl Model {
                 "token_rule": encoder.spec().token_rule(),
                 "marker": encoder.spec().prompt.marker,
             })),
+            "hearing": self.sound_encoder().map(|encoder| json!({
+                "family": encoder.family(),
+                "tokens_per_second": encoder.spec().rows_per_second(),
+                "sampling_rate": encoder.spec().mel.rate,
+                "marker": encoder.spec().prompt.marker,
+            })),
             "tokenizer": self.tokenizer().is_some(),
             "end_tokens": self.end_tokens(),
             "loras": self.loras(),

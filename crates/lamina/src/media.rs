@@ -12,7 +12,7 @@ use lamina_chat::{ExpandedPicture, MediaMarks, PicturePart};
 use lamina_engine::NumberRows;
 use lamina_image::Picture;
 use lamina_load::vision::{EncodeJob, RowEncoder, Sense};
-use lamina_sound::Sound;
+use lamina_sound::{Sound, SoundReader};
 use lamina_tokenize::Special;
 use serde_json::Value;
 use std::sync::Arc;
@@ -39,6 +39,19 @@ impl Model {
             (self.vision().map(|spec| spec.prompt.soft), self.hearing().map(|spec| spec.prompt.soft));
         let soft = seen.into_iter().chain(heard);
         soft.filter_map(|soft| self.tokenizer()?.token_to_id(soft)).collect()
+    }
+
+    /// Most bytes of the file of a picture or a sound.
+    ///
+    /// # Errors
+    /// When the model takes neither.
+    pub fn most_media_bytes(&self) -> Result<usize> {
+        let seen = self.image_reader().map(|reader| reader.most_bytes());
+        let heard = self.need_sounds().map(|_| SoundReader::default().limits().bytes);
+        match (seen, heard) {
+            (Ok(seen), Ok(heard)) => Ok(seen.max(heard)),
+            (seen, heard) => heard.or(seen),
+        }
     }
 
     /// Tokens of a prompt with pictures and sounds. Those that a text has no marker for go first.

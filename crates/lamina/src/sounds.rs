@@ -46,7 +46,7 @@ impl Model {
         match spec.layout(sound).rows() {
             0 => Err(Error::InvalidRequest(format!(
                 "the sound is too short: it has no row of {:.3} s",
-                row_seconds(spec)
+                1.0 / spec.rows_per_second()
             ))),
             rows => Ok(rows),
         }
@@ -116,9 +116,4 @@ impl Model {
         }
         Ok(out)
     }
-}
-
-/// Seconds of a row.
-fn row_seconds(spec: &SoundSpec) -> f64 {
-    (2 * spec.mean * spec.mel.hop) as f64 / f64::from(spec.mel.rate)
 }

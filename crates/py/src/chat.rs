@@ -3,7 +3,7 @@
 use crate::error::{Result, invalid};
 use lamina::{ChatFormat, ChatOptions, Delta, Parser, ParserOptions, ReasoningMode, ToolChoice};
 use pyo3::prelude::*;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::{Mutex, PoisonError};
 
 /// Content, reasoning, and of a call: index, id, name, arguments, whether it is complete.
@@ -112,4 +112,23 @@ impl AnswerArgs {
         };
         (chat.one_call, chat.reasoning_end, chat.format) = (self.one_call, self.reasoning_end, self.format);
     }
+}
+
+/// Messages and options of a conversation, which come as JSON.
+pub fn chat_options(
+    messages: &str,
+    template: Option<String>,
+    tools: Option<&str>,
+    variables: &str,
+    add_generation_prompt: bool,
+) -> Result<(Vec<Value>, ChatOptions)> {
+    let list = |name: &str, text: &str| -> Result<Vec<Value>> {
+        serde_json::from_str(text).map_err(|e| invalid(format!("{name} cannot be read: {e}")))
+    };
+    let variables: Map<String, Value> = serde_json::from_str(variables)
+        .map_err(|e| invalid(format!("template variables cannot be read: {e}")))?;
+    let tools = tools.map(|t| list("tools", t)).transpose()?;
+    let no_generation_prompt = !add_generation_prompt;
+    let chat = ChatOptions { tools, no_generation_prompt, template, variables, ..ChatOptions::default() };
+    Ok((list("messages", messages)?, chat))
 }

@@ -1,11 +1,11 @@
 //! Pictures: paths, bytes of files, and pixels in memory. Python has told which is which.
 
 use lamina::{
-    ImageInput, Model, ReadImages, Result,
-    image::{PixelSize, RawPixels},
+    Error, ImageInput, Model, ReadImages, Result,
+    image::{Picture, PixelSize, RawPixels},
 };
 use pyo3::{prelude::*, pybacked::PyBackedBytes};
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 /// Where a picture was given, what holds it, and of pixels their form.
 #[derive(FromPyObject)]
@@ -34,6 +34,12 @@ impl ImageArg {
         };
         (name, input)
     }
+}
+
+/// One picture, within the limits of the model.
+pub fn one(model: &Model, given: ImageArg) -> Result<Arc<Picture>> {
+    let none = || Error::InvalidRequest("there is no picture".into());
+    read(model, &[given])?.images.pop().ok_or_else(none)
 }
 
 /// The pictures of a request, within the limits of the model.

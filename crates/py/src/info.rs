@@ -37,6 +37,7 @@ pub fn info<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>>
     dict.set_item("draft", &info.draft)?;
     dict.set_item("approximations", &info.approximations)?;
     dict.set_item("vision", vision(py, model)?)?;
+    dict.set_item("hearing", hearing(py, model)?)?;
     dict.set_item("tokenizer", model.tokenizer().is_some())?;
     dict.set_item("end_tokens", model.end_tokens())?;
     dict.set_item("notes", &info.notes)?;
@@ -52,6 +53,17 @@ fn vision<'py>(py: Python<'py>, model: &Model) -> PyResult<Option<Bound<'py, PyD
     dict.set_item("mmproj", encoder.file())?;
     dict.set_item("max_tokens", encoder.spec().max_rows())?;
     dict.set_item("token_rule", encoder.spec().token_rule())?;
+    dict.set_item("marker", encoder.spec().prompt.marker)?;
+    Ok(Some(dict))
+}
+
+/// The keywords of `lamina.HearingInfo`; none where the model does not hear.
+fn hearing<'py>(py: Python<'py>, model: &Model) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let Some(encoder) = model.sound_encoder() else { return Ok(None) };
+    let dict = PyDict::new(py);
+    dict.set_item("family", encoder.family())?;
+    dict.set_item("tokens_per_second", encoder.spec().rows_per_second())?;
+    dict.set_item("sampling_rate", encoder.spec().mel.rate)?;
     dict.set_item("marker", encoder.spec().prompt.marker)?;
     Ok(Some(dict))
 }

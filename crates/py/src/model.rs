@@ -1,7 +1,7 @@
 //! `_lamina.Model`: a loaded model.
 
 use crate::{
-    chat::AnswerArgs,
+    chat::{AnswerArgs, chat_options},
     discard::discard,
     error::{Failure, Result, invalid},
     grammar::{PyGrammar, PyMatcher},
@@ -15,7 +15,7 @@ use crate::{
     vector::Vector,
     wait::{CallWatch, detached, interruptible, located, silent},
 };
-use lamina::{ChatOptions, MediaInputs, Prompt, Rows, Special, Terms};
+use lamina::{MediaInputs, Prompt, Rows, Special, Terms};
 use lamina_reserve::trim;
 use lamina_tools::{PerplexityOptions, divergence, perplexity};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
@@ -23,7 +23,7 @@ use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict},
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::{
     path::PathBuf,
     process,
@@ -229,34 +229,39 @@ impl Model {
     /// Tokens that a picture takes.
     fn image_tokens(&self, py: Python<'_>, given: ImageArg) -> Result<usize> {
         let model = self.get()?;
-        detached(py, || {
-            let read = image::read(&model, &[given])?;
-            read.images.first().map_or(Ok(0), |picture| model.image_tokens(picture))
-        })
+        detached(py, || image::one(&model, given).and_then(|picture| model.image_tokens(&picture)))
     }
 
-    /// The bytes of a picture at an address.
-    fn fetch_image<'py>(
+    /// Rows of a picture behind the projector.
+    fn image_rows<'py>(&self, py: Python<'py>, given: ImageArg) -> Result<Bound<'py, PyArray2<f32>>> {
+        let model = self.get()?;
+        let rows = detached(py, || image::one(&model, given).and_then(|picture| model.image_rows(&picture)))?;
+        matrix(py, &rows.rows, rows.width)
+    }
+
+    /// Tokens that a sound takes.
+    fn sound_tokens(&self, py: Python<'_>, given: SoundArg) -> Result<usize> {
+        let model = self.get()?;
+        detached(py, || sound::one(&model, given).and_then(|sound| model.sound_tokens(&sound)))
+    }
+
+    /// Rows of a sound behind the projector.
+    fn sound_rows<'py>(&self, py: Python<'py>, given: SoundArg) -> Result<Bound<'py, PyArray2<f32>>> {
+        let model = self.get()?;
+        let rows = detached(py, || sound::one(&model, given).and_then(|sound| model.sound_rows(&sound)))?;
+        matrix(py, &rows.rows, rows.width)
+    }
+
+    /// The bytes of a picture or a sound at an address.
+    fn fetch<'py>(
         &self,
         py: Python<'py>,
         reader: PyRef<'_, PyUrlReader>,
         url: &str,
     ) -> Result<Bound<'py, PyBytes>> {
         let (model, reader) = (self.get()?, &*reader);
-        let bytes = detached(py, || reader.read(url, model.image_reader()?.most_bytes()))?;
+        let bytes = detached(py, || reader.read(url, model.most_media_bytes()?))?;
         Ok(PyBytes::new(py, &bytes))
-    }
-
-    /// Rows of a picture behind the projector.
-    fn image_rows<'py>(&self, py: Python<'py>, given: ImageArg) -> Result<Bound<'py, PyArray2<f32>>> {
-        let model = self.get()?;
-        let rows = detached(py, || {
-            let read = image::read(&model, &[given])?;
-            read.images.first().map(|picture| model.image_rows(picture)).transpose()
-        })?;
-        let Some(rows) = rows else { return Err(invalid("there is no picture".into())) };
-        let shape = [rows.rows.len() / rows.width.max(1), rows.width];
-        PyArray1::from_slice(py, &rows.rows).reshape(shape).map_err(Failure::Python)
     }
 
     /// Logits of every position.
@@ -381,20 +386,7 @@ impl Drop for Model {
     }
 }
 
-fn chat_options(
-    messages: &str,
-    template: Option<String>,
-    tools: Option<&str>,
-    variables: &str,
-    add_generation_prompt: bool,
-) -> Result<(Vec<Value>, ChatOptions)> {
-    let list = |name: &str, text: &str| -> Result<Vec<Value>> {
-        serde_json::from_str(text).map_err(|e| invalid(format!("{name} cannot be read: {e}")))
-    };
-    let variables: Map<String, Value> = serde_json::from_str(variables)
-        .map_err(|e| invalid(format!("template variables cannot be read: {e}")))?;
-    let tools = tools.map(|t| list("tools", t)).transpose()?;
-    let no_generation_prompt = !add_generation_prompt;
-    let chat = ChatOptions { tools, no_generation_prompt, template, variables, ..ChatOptions::default() };
-    Ok((list("messages", messages)?, chat))
+/// Rows of so many numbers as an array.
+fn matrix<'py>(py: Python<'py>, rows: &[f32], width: usize) -> Result<Bound<'py, PyArray2<f32>>> {
+    PyArray1::from_slice(py, rows).reshape([rows.len() / width.max(1), width]).map_err(Failure::Python)
 }

@@ -1,6 +1,6 @@
 //! Sounds: paths, bytes of files, and samples in memory. Python has told which is which.
 
-use lamina::{Model, Result, SoundInput, sound::Sound};
+use lamina::{Error, Model, Result, SoundInput, sound::Sound};
 use pyo3::{prelude::*, pybacked::PyBackedBytes};
 use std::{path::PathBuf, sync::Arc};
 
@@ -28,6 +28,12 @@ impl SoundArg {
         };
         (name, input)
     }
+}
+
+/// One sound, within the limits.
+pub fn one(model: &Model, given: SoundArg) -> Result<Arc<Sound>> {
+    let none = || Error::InvalidRequest("there is no sound".into());
+    read(model, &[given])?.pop().ok_or_else(none)
 }
 
 /// The sounds of a request, within the limits.

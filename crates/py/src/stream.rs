@@ -251,18 +251,13 @@ impl Stream {
         self.lock().as_mut().map(|running| std::mem::take(&mut running.deltas)).unwrap_or_default()
     }
 
-    /// What the pictures of the prompt became, and seconds of encoding.
-    fn pictures(&self) -> (Vec<PictureRow>, f64) {
+    /// What the pictures and sounds of the prompt became, and seconds of encoding.
+    fn media(&self) -> (Vec<PictureRow>, Vec<SoundRow>, f64) {
         let pair = |size: PixelSize| (size.width, size.height);
-        let row = |p: &PictureUse| (pair(p.size), pair(p.resized), p.tokens, p.cached);
+        let seen = |p: &PictureUse| (pair(p.size), pair(p.resized), p.tokens, p.cached);
+        let heard = |s: &SoundUse| (s.seconds, s.tokens, s.cached);
         let now = self.media.now();
-        (now.pictures.iter().map(row).collect(), now.encode_seconds)
-    }
-
-    /// What the sounds of the prompt became.
-    fn sounds(&self) -> Vec<SoundRow> {
-        let row = |s: &SoundUse| (s.seconds, s.tokens, s.cached);
-        self.media.now().sounds.iter().map(row).collect()
+        (now.pictures.iter().map(seen).collect(), now.sounds.iter().map(heard).collect(), now.encode_seconds)
     }
 
     /// What was asked for and is not done.

@@ -1,6 +1,9 @@
 //! What a model file holds, without loading its weights.
 
-use crate::support::{FileSupport, file_support};
+use crate::{
+    hearing::HearingInspection,
+    support::{FileSupport, file_support},
+};
 use lamina::{DType, Result, checkpoint, type_name};
 use lamina_arch::vision::{VisionFamily, VisionSource};
 use lamina_store::{Checkpoint, Kind, gguf};
@@ -35,6 +38,8 @@ pub struct Inspection {
     pub tensors: Vec<TensorInfo>,
     /// What it does with pictures: of an mmproj file, and of a folder that has an encoder which is known.
     pub vision: Option<VisionInspection>,
+    /// What it does with sounds: of a folder that has an encoder which is known.
+    pub hearing: Option<HearingInspection>,
 }
 
 /// What an encoder of pictures is.
@@ -101,6 +106,7 @@ pub fn inspect(path: Option<&Path>) -> Result<Inspection> {
         metadata,
         tensors: ck.tensors.values().map(tensor).collect(),
         vision: vision(&ck),
+        hearing: HearingInspection::of(&ck),
     })
 }
 
@@ -114,6 +120,7 @@ impl Inspection {
             "problem": self.support.problems.first(),
             "type": self.type_name,
             "vision": self.vision.as_ref().map(VisionInspection::json),
+            "hearing": self.hearing.as_ref().map(HearingInspection::json),
             "metadata": self.metadata,
             "tensors": self.tensors.iter().map(tensor).collect::<Vec<_>>(),
         })

@@ -13,6 +13,7 @@ mod calibrate;
 mod divergence;
 mod doctor;
 mod eval;
+mod hearing;
 mod inspect;
 mod meter;
 mod origin;
@@ -29,6 +30,7 @@ pub use divergence::{
 };
 pub use doctor::{doctor, examine};
 pub use eval::{Accuracy, PairedVerdict, Question, RightAnswer, Verdict, ask, questions};
+pub use hearing::HearingInspection;
 pub use inspect::{Inspection, TensorInfo, VisionInspection, inspect};
 pub use perplexity::{Perplexity, perplexity, token_losses};
 pub use plan::{plan_json, plan_report};

@@ -30,6 +30,11 @@ impl SoundSpec {
         SoundLayout { seconds: sound.seconds(), pieces }
     }
 
+    /// Rows of a second of sound.
+    pub fn rows_per_second(&self) -> f64 {
+        f64::from(self.mel.rate) / (2 * self.mean * self.mel.hop) as f64
+    }
+
     /// A piece of so many frames with sound in them.
     pub fn piece(&self, heard: usize) -> SoundPiece {
         let encoded = heard.div_ceil(2);

@@ -2,6 +2,7 @@
 
 use super::{
     AnswerPrinter, Session, Template,
+    message_file::{MessageFile, MessageFileKind},
     partner::{Partner, Reply, ReplyEnd},
 };
 use crate::{
@@ -13,10 +14,11 @@ use crate::{
 };
 use lamina::{
     ChatOptions, Completion, FinishReason, GenerateOptions, ImageInput, LengthBy, MediaInputs, Model,
-    PicturePart, PreparedChat, has_pictures, take_pictures,
+    PicturePart, PreparedChat, SoundInput, has_pictures, has_sounds, image::Picture, sound::Sound,
+    take_pictures, take_sounds,
 };
 use serde_json::{Value, json};
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 /// How long a Ctrl-C may wait.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -68,17 +70,33 @@ impl Partner for Local {
         Ok((self.model.chat_tokens(&window, &options)?.len(), context))
     }
 
-    fn sees(&self) -> bool {
-        self.model.vision().is_some()
+    fn takes(&self, kind: MessageFileKind) -> bool {
+        match kind {
+            MessageFileKind::Picture => self.model.vision().is_some(),
+            MessageFileKind::Sound => self.model.hearing().is_some(),
+        }
     }
 
-    fn picture(&self, path: &str) -> Result<String> {
-        let read = self.model.read_images([(path, ImageInput::File(path.as_ref()))])?;
-        let mut said = read.notes;
-        for picture in &read.images {
-            let tokens = self.model.image_tokens(picture)?;
-            said.push(format!("{path}: {} pixels, {tokens} tokens of the next message", picture.size()));
-        }
+    fn look(&self, file: &MessageFile) -> Result<String> {
+        let path = file.path.as_str();
+        let (sizes, mut said) = match file.kind {
+            MessageFileKind::Picture => {
+                let read = self.model.read_images([(path, ImageInput::File(path.as_ref()))])?;
+                let size = |picture: &Arc<Picture>| {
+                    Ok((format!("{} pixels", picture.size()), self.model.image_tokens(picture)?))
+                };
+                (read.images.iter().map(size).collect::<Result<Vec<_>>>()?, read.notes)
+            }
+            MessageFileKind::Sound => {
+                let read = self.model.read_sounds([(path, SoundInput::File(path.as_ref()))])?;
+                let size = |sound: &Arc<Sound>| {
+                    Ok((format!("{:.1} seconds", sound.seconds()), self.model.sound_tokens(sound)?))
+                };
+                (read.iter().map(size).collect::<Result<Vec<_>>>()?, vec![])
+            }
+        };
+        let line = |(size, tokens)| format!("{path}: {size}, {tokens} tokens of the next message");
+        said.extend(sizes.into_iter().map(line));
         Ok(said.join("\n"))
     }
 
@@ -128,15 +146,18 @@ impl Local {
         Ok(self.model.prepare_chat(&window, &self.options(&window)?)?)
     }
 
-    /// The template's options with the pictures of messages, whose parts name files.
+    /// The template's options with the pictures and sounds of messages, whose parts name files.
     fn options(&self, window: &[Value]) -> Result<ChatOptions> {
         let mut options = self.template.options.clone();
         if has_pictures(window) {
-            let parts = take_pictures(window).1;
-            let file = |part: &PicturePart| part.part.get("image").and_then(Value::as_str).map(str::to_owned);
-            let files: Vec<String> = parts.iter().map(|part| file(part).unwrap_or_default()).collect();
+            let files = files(take_pictures(window).1, MessageFileKind::Picture);
             let inputs = files.iter().map(|file| (file.as_str(), ImageInput::File(file.as_ref())));
             options.images = self.model.read_images(inputs)?.images;
+        }
+        if has_sounds(window) {
+            let files = files(take_sounds(window).1, MessageFileKind::Sound);
+            let inputs = files.iter().map(|file| (file.as_str(), SoundInput::File(file.as_ref())));
+            options.sounds = self.model.read_sounds(inputs)?;
         }
         Ok(options)
     }
@@ -169,6 +190,12 @@ impl Local {
         answer.media = media;
         Ok((answer, printer))
     }
+}
+
+/// Files that parts of a kind name.
+fn files(parts: Vec<PicturePart>, kind: MessageFileKind) -> Vec<String> {
+    let file = |part: PicturePart| part.part.get(kind.part()).and_then(Value::as_str).map(str::to_owned);
+    parts.into_iter().map(|part| file(part).unwrap_or_default()).collect()
 }
 
 fn ending(reason: FinishReason) -> ReplyEnd {

@@ -1,12 +1,12 @@
 //! A conversation with a model: lines in, answers and reports out.
 
 mod answer;
-mod dropped_file;
 #[cfg(feature = "editor")]
 mod editor;
 mod input;
 mod lines;
 mod local;
+mod message_file;
 pub mod partner;
 mod printer;
 mod session;
@@ -26,8 +26,8 @@ use crate::{
     interrupt,
     output::note,
 };
-use dropped_file::dropped_picture;
 use input::{LineEditor, LineSource};
+use message_file::{MessageFile, dropped_file};
 use std::path::PathBuf;
 
 /// A running conversation.
@@ -35,8 +35,8 @@ pub struct ChatLoop {
     partner: Box<dyn Partner>,
     session: Session,
     wanted: Wanted,
-    /// Files of pictures that the next message shows.
-    pictures: Vec<String>,
+    /// Pictures and sounds that the next message has.
+    files: Vec<MessageFile>,
     stats: bool,
     /// Where the conversation is saved at its end.
     file: Option<PathBuf>,
@@ -63,7 +63,7 @@ enum Flow {
 impl ChatLoop {
     /// A conversation that has not begun.
     pub fn new(partner: Box<dyn Partner>, session: Session, wanted: Wanted, stats: bool) -> ChatLoop {
-        ChatLoop { partner, session, wanted, pictures: vec![], stats, file: None, failed: false }
+        ChatLoop { partner, session, wanted, files: vec![], stats, file: None, failed: false }
     }
 
     /// The same, saved in `file` at its end.
@@ -106,29 +106,29 @@ impl ChatLoop {
 
     /// One message or command.
     fn take(&mut self, message: &str) -> Result<Flow> {
-        if let Some(file) = dropped_picture(message).filter(|_| self.partner.sees()) {
+        if let Some(file) = dropped_file(message).filter(|file| self.partner.takes(file.kind)) {
             return self.show(file);
         }
         match slash::parse(message)? {
             slash::InputLine::Nothing => Ok(Flow::Next),
             slash::InputLine::Command(command, rest) => (command.run)(self, rest),
-            slash::InputLine::Message(text) if self.pictures.is_empty() => {
+            slash::InputLine::Message(text) if self.files.is_empty() => {
                 self.session.ask(text);
                 self.answer()
             }
             slash::InputLine::Message(text) => {
-                self.session.show(&self.pictures, text);
+                self.session.show(&self.files, text);
                 let flow = self.answer()?;
-                self.pictures.clear();
+                self.files.clear();
                 Ok(flow)
             }
         }
     }
 
-    /// The next message shows the picture in `file`.
-    fn show(&mut self, file: String) -> Result<Flow> {
-        note(&self.partner.picture(&file)?);
-        self.pictures.push(file);
+    /// The next message has the picture or sound of `file`.
+    fn show(&mut self, file: MessageFile) -> Result<Flow> {
+        note(&self.partner.look(&file)?);
+        self.files.push(file);
         Ok(Flow::Next)
     }
 }

@@ -1,6 +1,9 @@
 //! Who answers in a conversation: a model of this process, or a server.
 
-use super::Session;
+use super::{
+    Session,
+    message_file::{MessageFile, MessageFileKind},
+};
 use crate::{
     args::Wanted,
     error::{CliError, Result},
@@ -10,9 +13,6 @@ use std::path::Path;
 
 /// What those say that have no cache of their own.
 const LOCAL: &str = "--session needs a model on this machine";
-
-/// The same of pictures.
-const SEES_LOCAL: &str = "pictures need a model on this machine";
 
 /// One that answers.
 pub trait Partner {
@@ -36,17 +36,17 @@ pub trait Partner {
     /// When they cannot be counted.
     fn count(&self, session: &Session) -> Result<(usize, Option<usize>)>;
 
-    /// Whether messages may have pictures.
-    fn sees(&self) -> bool {
+    /// Whether messages may have such files.
+    fn takes(&self, _: MessageFileKind) -> bool {
         false
     }
 
-    /// Looks at the file of a picture that the next message shall have, and says what it is.
+    /// Looks at a file that the next message shall have, and says what it is.
     ///
     /// # Errors
-    /// When it is no picture that is taken.
-    fn picture(&self, _: &str) -> Result<String> {
-        Err(CliError::usage(SEES_LOCAL))
+    /// When it is no picture or sound that is taken.
+    fn look(&self, file: &MessageFile) -> Result<String> {
+        Err(CliError::usage(&format!("{} need a model on this machine", file.kind.plural())))
     }
 
     /// The conversation that [`Partner::save`] wrote.

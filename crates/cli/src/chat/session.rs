@@ -1,5 +1,6 @@
 //! The messages of a conversation, and which of them the model still sees.
 
+use super::message_file::{MessageFile, MessageFileKind};
 use serde_json::{Value, json};
 
 /// Messages in order: objects with `role` and `content`, as the library's chat takes them.
@@ -65,17 +66,17 @@ impl Session {
         self.messages.push(json!({"role": "user", "content": text}));
     }
 
-    /// Appends a message of the user with pictures before its text, by the names of their files.
-    pub fn show(&mut self, pictures: &[String], text: &str) {
-        let shown = pictures.iter().map(|file| json!({"type": "image", "image": file}));
+    /// Appends a message of the user with pictures and sounds before its text, by the names of their files.
+    pub fn show(&mut self, files: &[MessageFile], text: &str) {
+        let shown = files.iter().map(MessageFile::part);
         let parts: Vec<Value> = shown.chain([json!({"type": "text", "text": text})]).collect();
         self.messages.push(json!({"role": "user", "content": parts}));
     }
 
-    /// Files of the pictures of all messages.
-    pub fn pictures(&self) -> Vec<&str> {
+    /// Files of a kind in all messages.
+    pub fn files(&self, kind: MessageFileKind) -> Vec<&str> {
         let parts = self.messages.iter().filter_map(|m| m["content"].as_array()).flatten();
-        parts.filter_map(|part| part["image"].as_str()).collect()
+        parts.filter_map(|part| part[kind.part()].as_str()).collect()
     }
 
     /// Appends an answer.

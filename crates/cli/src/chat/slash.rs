@@ -1,6 +1,9 @@
 //! Commands inside a conversation. The list drives reading, help and completion.
 
-use super::{ChatLoop, Flow, Session, dropped_file::dropped_path};
+use super::{
+    ChatLoop, Flow, Session,
+    message_file::{MessageFile, MessageFileKind, dropped_path},
+};
 use crate::{
     args::shown,
     error::{CliError, Result},
@@ -50,9 +53,26 @@ pub const ALL: &[Slash] = &[
         name: "image",
         arguments: "FILE",
         doc: "show the model a picture with the next message; a dropped file does so too",
-        run: image,
+        run: |chat, file| add(chat, MessageFileKind::Picture, file),
     },
-    Slash { name: "images", arguments: "", doc: "list the pictures", run: list_images },
+    Slash {
+        name: "images",
+        arguments: "",
+        doc: "list the pictures",
+        run: |chat, _| list(chat, MessageFileKind::Picture),
+    },
+    Slash {
+        name: "audio",
+        arguments: "FILE",
+        doc: "play the model a sound with the next message; a dropped file does so too",
+        run: |chat, file| add(chat, MessageFileKind::Sound, file),
+    },
+    Slash {
+        name: "sounds",
+        arguments: "",
+        doc: "list the sounds",
+        run: |chat, _| list(chat, MessageFileKind::Sound),
+    },
     Slash { name: "retry", arguments: "", doc: "answer the last message again", run: retry },
     Slash { name: "undo", arguments: "", doc: "take back the last message and its answer", run: undo },
     Slash { name: "tokens", arguments: "", doc: "count the tokens of the conversation", run: tokens },
@@ -101,7 +121,7 @@ fn help(_: &mut ChatLoop, _: &str) -> Result<Flow> {
 
 fn reset(chat: &mut ChatLoop, _: &str) -> Result<Flow> {
     chat.session.reset();
-    chat.pictures.clear();
+    chat.files.clear();
     note("the conversation starts over");
     Ok(Flow::Next)
 }
@@ -195,16 +215,19 @@ fn result(chat: &mut ChatLoop, text: &str) -> Result<Flow> {
     }
 }
 
-fn image(chat: &mut ChatLoop, file: &str) -> Result<Flow> {
-    named(file, "image")?;
-    chat.show(dropped_path(file).unwrap_or_else(|| file.to_owned()))
+fn add(chat: &mut ChatLoop, kind: MessageFileKind, file: &str) -> Result<Flow> {
+    named(file, kind.part())?;
+    let path = dropped_path(file).unwrap_or_else(|| file.to_owned());
+    chat.show(MessageFile { kind, path })
 }
 
-fn list_images(chat: &mut ChatLoop, _: &str) -> Result<Flow> {
-    let seen = chat.session.pictures().into_iter().map(|file| (file, "seen".to_owned()));
-    let next = chat.pictures.iter().map(|file| (file.as_str(), "with the next message".to_owned()));
-    let all: Vec<_> = seen.chain(next).collect();
-    output::text(&if all.is_empty() { "there are no pictures\n".into() } else { pairs(all) })?;
+fn list(chat: &mut ChatLoop, kind: MessageFileKind) -> Result<Flow> {
+    let done = if kind == MessageFileKind::Picture { "seen" } else { "heard" };
+    let before = chat.session.files(kind).into_iter().map(|file| (file, done.to_owned()));
+    let own = chat.files.iter().filter(|file| file.kind == kind);
+    let next = own.map(|file| (file.path.as_str(), "with the next message".to_owned()));
+    let all: Vec<_> = before.chain(next).collect();
+    output::text(&if all.is_empty() { format!("there are no {}\n", kind.plural()) } else { pairs(all) })?;
     Ok(Flow::Next)
 }
 

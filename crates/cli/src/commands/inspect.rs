@@ -9,7 +9,7 @@ use crate::{
 };
 use indicatif::DecimalBytes;
 use lamina::DType;
-use lamina_tools::{Inspection, TensorInfo, VisionInspection, inspect};
+use lamina_tools::{HearingInspection, Inspection, TensorInfo, VisionInspection, inspect};
 use serde_json::Value;
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -74,7 +74,9 @@ fn summary(found: &Inspection) -> String {
         ("type", found.type_name.clone()),
         ("size", format!("{} tensors, {elements} parameters, {}", found.tensors.len(), DecimalBytes(bytes))),
     ];
-    pairs(lines.into_iter().chain(found.vision.as_ref().map(|vision| ("pictures", pictures(vision)))))
+    let seen = found.vision.as_ref().map(|vision| ("pictures", pictures(vision)));
+    let heard = found.hearing.as_ref().map(|hearing| ("sounds", sounds(hearing)));
+    pairs(lines.into_iter().chain(seen).chain(heard))
 }
 
 /// What is done with pictures, on one line.
@@ -84,6 +86,14 @@ fn pictures(v: &VisionInspection) -> String {
         "{} encoder, {blocks} blocks of {width}, patches of {patch} x {patch} pixels, for models whose rows have {to} numbers; \
          tokens: {}, at most {}; marker {}",
         v.family, v.token_rule, v.max_tokens, v.marker
+    )
+}
+
+/// What is done with sounds, on one line.
+fn sounds(h: &HearingInspection) -> String {
+    format!(
+        "{} encoder of sound, {} blocks of {}, for models whose rows have {} numbers; {} tokens a second; marker {}",
+        h.family, h.blocks, h.widths.0, h.widths.1, h.tokens_per_second, h.marker
     )
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...closing import Closing
 from ...errors import InvalidRequestError, UnsupportedError
-from ...images import any_in
+from ...media import any_in
 from ...llm import LLM as Model
 from ...outputs import Completion
 from ...types import Message, Path, Tool
@@ -113,7 +113,7 @@ class LLM(Closing):
             raise InvalidRequestError(f'chat_template_content_format takes "auto", not {chat_template_content_format!r}')
         talks: List[Any] = list(messages) if messages and not isinstance(messages[0], dict) else [messages]
         if any(any_in(talk) for talk in talks):
-            raise UnsupportedError("pictures in messages are not supported here: lamina.LLM.chat takes them")
+            raise UnsupportedError("pictures and sounds in messages are not supported here: lamina.LLM.chat takes them")
         texts = [
             self.llm.apply_chat_template(one, tools, add_generation_prompt, chat_template, **(chat_template_kwargs or {}))
             for one in talks
