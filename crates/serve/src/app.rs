@@ -82,7 +82,7 @@ impl App {
             .url_reader
             .clone()
             .unwrap_or_else(|| UrlReader::new(options.allow_media_url.clone(), options.allow_media_http));
-        let metrics = Metrics::new(&options.metrics_prefix, options.replicas > 1);
+        let metrics = Metrics::new(&options.metrics_prefix, options.has_gateway());
         Ok(App(Arc::new(AppState {
             log: LogWriter::to_stderr(metrics.log_dropped.clone())?,
             metrics,

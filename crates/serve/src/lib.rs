@@ -46,7 +46,7 @@ pub use local::{DetailedDelta, LocalRequest, LocalResponse, LocalServer};
 pub use options::{
     KeepAlive, LogFormat, ModelOrigin, ModelSettings, NamedPath, Network, Reasoning, ServeOptions, Span,
 };
-pub use replica::serve_replica;
+pub use replica::{JoinedReplica, serve_replica};
 pub use run::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage};
 pub use server::{Server, StartError};
-pub use ticket::ReplicaPlace;
+pub use ticket::{AppKey, AppKeyError, ReplicaPlace};

@@ -10,7 +10,9 @@ use crate::{
     output::note,
     parent::Parent,
 };
-use lamina_serve::{ModelOrigin, NamedPath, ReplicaPlace, ServeOptions, Server, StartError, serve_replica};
+use lamina_serve::{
+    JoinedReplica, ModelOrigin, NamedPath, ReplicaPlace, ServeOptions, Server, StartError, serve_replica,
+};
 use std::{
     io::Write,
     path::{Path, PathBuf},
@@ -37,6 +39,11 @@ pub struct ServeArgs {
     /// End in good order when standard input is closed, as it is when the program that started this one has ended
     #[arg(long)]
     exit_with_parent: bool,
+    /// Join the gateway that was started with --replicas-join at this address, as one of its replicas, in the place of listening
+    /// for clients. LAMINA_APP_KEY is the key of both; LAMINA_REPLICA_HOST is the host, or HOST:PORT, at which the gateway
+    /// reaches this process [default: where its connections come from]
+    #[arg(long, value_name = "HOST:PORT", env = "LAMINA_GATEWAY", conflicts_with_all = ["replicas", "replicas_join"])]
+    gateway: Option<String>,
     #[command(flatten)]
     options: ServeFlags,
     #[command(flatten)]
@@ -67,6 +74,9 @@ impl Execute for ServeArgs {
         if let Some(place) = ReplicaPlace::of_environment() {
             return Ok(serve_replica(options, &place)?);
         }
+        if let Some(address) = &self.gateway {
+            return join(options, address, self.exit_with_parent);
+        }
         // As it was called: what an environment of Python's calls python is a link that knows its packages.
         options.replica_command = std::env::args_os().collect();
         // From now on Ctrl-C ends in good order, also while the model loads.
@@ -74,6 +84,7 @@ impl Execute for ServeArgs {
         let server = Server::start(options)?;
         server.end_on_signals()?;
         note(&format!("listening on {}", server.url()));
+        server.join_address().iter().for_each(|at| note(&format!("replicas join at {at}")));
         server.notes().iter().for_each(|n| note(n));
         let mut end = End { interrupted: false, parent: self.exit_with_parent.then(Parent::watch) };
         let ready = server.ready(|| !end.drains(&server));
@@ -94,6 +105,21 @@ impl Execute for ServeArgs {
         interrupt::set(On::Exit);
         Ok(())
     }
+}
+
+/// Answers the requests of a gateway. Signals end the process at once: its answers go on in the other replicas.
+fn join(options: ServeOptions, address: &str, exit_with_parent: bool) -> Result<()> {
+    let host = std::env::var("LAMINA_REPLICA_HOST").ok().filter(|host| !host.is_empty());
+    let parent = exit_with_parent.then(Parent::watch);
+    let orphan = || parent.as_ref().is_some_and(Parent::gone);
+    let replica = JoinedReplica::start(options, address, host.as_deref(), || !orphan())?;
+    replica.models().iter().for_each(|name| note(&format!("ready: {name}")));
+    while !orphan() {
+        if let Some(over) = replica.wait_within(PATIENCE) {
+            return Ok(over?);
+        }
+    }
+    Ok(())
 }
 
 /// What ends a server beside signals.

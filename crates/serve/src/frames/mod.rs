@@ -4,10 +4,12 @@
 //! cut or damaged does not count. Frames whose kind a side does not know are skipped.
 
 mod events;
+mod line;
 mod read;
 mod write;
 
 pub use events::{read_events, write_event};
+pub use line::FrameLine;
 pub use read::FrameReader;
 pub use write::{write_frame, write_value};
 
@@ -36,10 +38,18 @@ pub enum FrameKind {
     Alive,
     /// The response is whole: what there is to say of it.
     End,
+    /// To a replica that joins: what the gateway says first.
+    Challenge,
+    /// To the gateway: who joins, with a proof.
+    Join,
+    /// To a replica that joins: whether it is one of the replicas now.
+    Verdict,
+    /// To a replica: its process is to end.
+    Leave,
 }
 
 impl FrameKind {
-    const ALL: [FrameKind; 11] = [
+    const ALL: [FrameKind; 15] = [
         FrameKind::Ticket,
         FrameKind::Request,
         FrameKind::Told,
@@ -51,6 +61,10 @@ impl FrameKind {
         FrameKind::Kept,
         FrameKind::Alive,
         FrameKind::End,
+        FrameKind::Challenge,
+        FrameKind::Join,
+        FrameKind::Verdict,
+        FrameKind::Leave,
     ];
 
     /// Its number: numbers of kinds never change.

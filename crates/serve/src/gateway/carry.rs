@@ -14,6 +14,7 @@ use bytes::{Bytes, BytesMut};
 use lamina::image::PixelSize;
 use std::{
     io,
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::time::sleep;
@@ -41,6 +42,8 @@ pub(super) struct Carry {
     turn: Option<EngineTurn>,
     /// Marks of the answer so far.
     told: Vec<Bytes>,
+    /// What the answer depends on that these marks are of.
+    identity: Arc<str>,
     /// What was told cannot be gone on behind.
     is_final: bool,
     head: Option<ResponseHead>,
@@ -114,6 +117,7 @@ impl Carry {
             arrival: Instant::now(),
             turn: None,
             told: vec![],
+            identity: "".into(),
             is_final: false,
             head: None,
             head_told: false,
@@ -159,12 +163,19 @@ impl Carry {
     async fn begin(&mut self) -> Result<(), ApiError> {
         sleep(PAUSES[self.losses.count.min(PAUSES.len() - 1)]).await;
         let place = self.gateway.choose(&self.names, &self.losses.apart, self.arrival).await?;
+        if self.told.is_empty() {
+            self.identity.clone_from(&place.life.identity);
+        } else if self.identity != place.life.identity {
+            return Err(ApiError::unavailable(
+                "the replicas that could go on with this answer have ended",
+                LATER,
+            ));
+        }
         self.ticket.draws.waited = self.arrival.elapsed().as_millis() as u64;
-        let port = place.life.hello.port;
-        match Link::open(port, &self.ticket, &self.body, &self.told).await {
+        match Link::open(&place.life.door, &mut self.ticket, &self.body, &self.told).await {
             Ok(link) => {
                 let (gateway, number) = (self.gateway.clone(), place.replica.number);
-                let sent = held(&gateway.router).send(&self.names, number, place.life.hello.boot);
+                let sent = held(&gateway.router).send(&self.names, number, place.life.boot);
                 let route = RouteTurn { gateway, sent: Some(sent) };
                 self.turn = Some(EngineTurn { link, place, route, begun: Instant::now() });
             }
@@ -277,7 +288,7 @@ impl Carry {
             sleep(AUTOPSY).await;
         }
         self.gateway.app.metrics.moves.moved(if silent { "silent" } else { "lost" });
-        self.losses.apart.push(place.life.hello.boot);
+        self.losses.apart.push(place.life.boot);
         self.losses.count += 1;
         self.losses.crashes += usize::from(ran < SOON && place.has_crashed());
         if self.is_final {

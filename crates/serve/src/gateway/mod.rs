@@ -4,6 +4,8 @@
 mod body;
 mod carry;
 mod crash;
+mod door;
+mod join_desk;
 mod link;
 mod lock;
 mod replicas;
@@ -16,7 +18,7 @@ use crate::{
     call::{CallContext, HttpCall, SMALL_BODY, pooled, refusal},
     dialect::Dialect,
     error::{ApiError, Cause},
-    router::{ReplicaRouter, RequestNames},
+    router::{MOST_REPLICAS, ReplicaRouter, RequestNames},
     run::FixedDraws,
     ticket::ReplicaPlace,
     ticket::{RequestTicket, ResponseHead},
@@ -26,9 +28,11 @@ use body::CarriedBody;
 use bytes::Bytes;
 use carry::{Carry, Piece};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use join_desk::JoinDesk;
 use replicas::{ReplicaSeat, Replicas};
 use std::{
     io,
+    net::SocketAddr,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -63,8 +67,8 @@ pub(crate) struct Gateway(Arc<GatewayState>);
 pub(crate) struct GatewayState {
     app: App,
     replicas: Replicas,
-    /// What the requests of this gateway carry.
-    key: String,
+    /// Where replicas join that others start.
+    desk: Option<JoinDesk>,
     settings: ServiceSettings,
     router: Mutex<ReplicaRouter>,
 }
@@ -78,11 +82,14 @@ impl std::ops::Deref for Gateway {
 }
 
 impl Gateway {
-    /// A gateway for the replicas that the options of the server ask for, which begin to start.
+    /// A gateway for the replicas that the options of the server ask for, which begin to start, or which join.
     ///
     /// # Errors
-    /// When there is no command that starts one, or the system gives no thread.
+    /// When there is no command that starts one, they cannot join, or the system gives no thread.
     pub fn start(app: &App) -> io::Result<Gateway> {
+        if let Some(desk) = JoinDesk::open(&app.options)? {
+            return Ok(Gateway::new(app, Replicas::open(), Some(desk), MOST_REPLICAS));
+        }
         let command = &app.options.replica_command;
         if command.is_empty() {
             let text = "replicas are processes of the command: use `lamina serve --replicas N`";
@@ -90,19 +97,23 @@ impl Gateway {
         }
         let of = app.options.replicas;
         let key = Uuid::new_v4().simple().to_string() + &Uuid::new_v4().simple().to_string();
-        let (app, replicas, settings) = (app.clone(), Replicas::new(of), ServiceSettings::default());
-        let gateway = Gateway(Arc::new(GatewayState {
-            app,
-            replicas,
-            key,
-            settings,
-            router: Mutex::new(ReplicaRouter::new(of, ROOM)),
-        }));
+        let gateway = Gateway::new(app, Replicas::new(of), None, of);
         for replica in gateway.replicas.all() {
-            let place = ReplicaPlace { number: replica.number, of, key: gateway.key.clone() };
+            let place = ReplicaPlace { number: replica.number, of, key: key.clone() };
             watch::watch(replica.clone(), gateway.app.options.replica_command.clone(), place)?;
         }
         Ok(gateway)
+    }
+
+    fn new(app: &App, replicas: Replicas, desk: Option<JoinDesk>, most: usize) -> Gateway {
+        let router = Mutex::new(ReplicaRouter::new(most, ROOM));
+        let settings = ServiceSettings::default();
+        Gateway(Arc::new(GatewayState { app: app.clone(), replicas, desk, settings, router }))
+    }
+
+    /// Where replicas join that others start; none where the gateway starts them.
+    pub fn join_address(&self) -> Option<SocketAddr> {
+        self.desk.as_ref().map(|desk| desk.address)
     }
 
     /// The routes of a server with this gateway.
@@ -130,14 +141,22 @@ impl Gateway {
     /// Ends all replicas, and waits for a while until they have ended.
     pub fn end(&self) {
         self.replicas.end();
+        if self.desk.is_some() {
+            // They live on without this gateway, and look for another one at its address.
+            return;
+        }
         let end = Instant::now() + Duration::from_secs(4);
         while self.replicas.all().iter().any(|r| r.life().is_some()) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Looks again and again whether replicas that were silent speak.
+    /// Takes in replicas that join, and looks again and again whether those that were silent speak.
     pub async fn listen(&self) {
+        tokio::join!(self.admit(), self.wake_silent());
+    }
+
+    async fn wake_silent(&self) {
         loop {
             tokio::time::sleep(Duration::from_secs(2)).await;
             for replica in self.replicas.all() {
@@ -234,7 +253,7 @@ impl Gateway {
     /// A request of the gateway's own.
     fn plain_ticket(&self) -> RequestTicket {
         RequestTicket {
-            key: self.key.clone(),
+            key: String::new(),
             method: "GET".into(),
             uri: "/".into(),
             headers: vec![],

@@ -1,7 +1,7 @@
 //! The replicas of a gateway: which live, what each does, who gets the next request.
 
-use super::{crash::has_crashed, lock::held};
-use crate::ticket::ReplicaHello;
+use super::{crash::has_crashed, door::ReplicaDoor, lock::held};
+use crate::router::MOST_REPLICAS;
 use serde_json::{Value, json};
 use std::{
     process::ExitStatus,
@@ -40,8 +40,12 @@ struct ReplicaState {
 /// A process that answers.
 #[derive(Clone)]
 pub(super) struct ReplicaLife {
-    pub hello: ReplicaHello,
+    /// What no other start of a process has.
+    pub boot: u64,
+    pub door: ReplicaDoor,
     pid: u32,
+    /// What its answers depend on; the same for all that the gateway starts.
+    pub identity: Arc<str>,
     /// It is to end: its answers go on elsewhere.
     pub leave: CancellationToken,
     /// It was silent for too long, and has not spoken since.
@@ -56,17 +60,16 @@ impl Replica {
         Replica { number, state, running: AtomicUsize::new(0), over: AtomicBool::new(false) }
     }
 
-    pub fn up(&self, hello: ReplicaHello, pid: u32) {
+    pub fn up(&self, life: ReplicaLife) {
         let mut state = held(&self.state);
         (state.starts, state.failures) = (state.starts + 1, 0);
-        let (leave, silent, settled) = (CancellationToken::new(), Arc::default(), Arc::default());
-        state.life = Some(ReplicaLife { hello, pid, leave, silent, settled });
+        state.life = Some(life);
     }
 
     pub fn down(&self, status: Option<ExitStatus>) {
         let mut state = held(&self.state);
         match state.life.take() {
-            Some(life) => state.last = Some((life.hello.boot, status.is_some_and(has_crashed))),
+            Some(life) => state.last = Some((life.boot, status.is_some_and(has_crashed))),
             None => state.failures += 1,
         }
     }
@@ -107,6 +110,7 @@ impl Replica {
             "id": self.number,
             "state": word,
             "pid": life.map(|life| life.pid),
+            "address": life.map(|life| life.door.address.to_string()),
             "running": self.running.load(Ordering::SeqCst),
             "starts": state.starts,
         })
@@ -114,6 +118,17 @@ impl Replica {
 }
 
 impl ReplicaLife {
+    /// A process that has just come up.
+    pub fn new(boot: u64, door: ReplicaDoor, pid: u32) -> ReplicaLife {
+        let (leave, silent, settled) = (CancellationToken::new(), Arc::default(), Arc::default());
+        ReplicaLife { boot, door, pid, identity: "".into(), leave, silent, settled }
+    }
+
+    /// The same, whose answers depend on this.
+    pub fn of(self, identity: &str) -> ReplicaLife {
+        ReplicaLife { identity: identity.into(), ..self }
+    }
+
     /// Whether it has spoken.
     pub fn speaks(&self, speaks: bool) {
         self.silent.store(!speaks, Ordering::Relaxed);
@@ -129,7 +144,11 @@ impl ReplicaLife {
 }
 
 /// All replicas of a gateway.
-pub(super) struct Replicas(Vec<Arc<Replica>>);
+pub(super) struct Replicas {
+    places: Vec<Arc<Replica>>,
+    /// Where processes join: what the answers of those depend on that are there.
+    identity: Option<Mutex<Arc<str>>>,
+}
 
 /// A request's place at a replica, given back with it.
 pub(super) struct ReplicaSeat {
@@ -145,7 +164,7 @@ impl ReplicaSeat {
 
     /// True where its process has ended by a fault of its own.
     pub fn has_crashed(&self) -> bool {
-        self.replica.has_crashed(self.life.hello.boot)
+        self.replica.has_crashed(self.life.boot)
     }
 }
 
@@ -157,21 +176,49 @@ impl Drop for ReplicaSeat {
 
 impl Replicas {
     pub fn new(count: usize) -> Replicas {
-        Replicas((0..count).map(|number| Arc::new(Replica::new(number))).collect())
+        let places = (0..count).map(|number| Arc::new(Replica::new(number))).collect();
+        Replicas { places, identity: None }
+    }
+
+    /// Places that processes may take which somebody else starts.
+    pub fn open() -> Replicas {
+        Replicas { identity: Some(Mutex::default()), ..Replicas::new(MOST_REPLICAS) }
+    }
+
+    /// The place of a process that joins.
+    ///
+    /// # Errors
+    /// When all are taken, or answers could not move between it and those that are there.
+    pub fn admit(&self, life: &ReplicaLife) -> Result<Arc<Replica>, String> {
+        let Some(identity) = &self.identity else { return Err("no replica may join".into()) };
+        let mut identity = held(identity);
+        if !self.places.iter().any(|place| place.life().is_some()) {
+            identity.clone_from(&life.identity);
+        }
+        if *identity != life.identity {
+            return Err(format!(
+                "its answers could not go on in the others: it has {}, and they have {identity}",
+                life.identity
+            ));
+        }
+        let free = self.places.iter().find(|place| place.life().is_none());
+        let free = free.ok_or_else(|| format!("all {MOST_REPLICAS} places are taken"))?;
+        free.up(life.clone());
+        Ok(free.clone())
     }
 
     pub fn all(&self) -> &[Arc<Replica>] {
-        &self.0
+        &self.places
     }
 
     /// True where one can answer.
     pub fn any(&self) -> bool {
-        self.0.iter().any(|r| r.life().is_some_and(|life| life.may_answer()))
+        self.places.iter().any(|r| r.life().is_some_and(|life| life.may_answer()))
     }
 
     /// True where each has failed to start again and again.
     pub fn all_fail(&self) -> bool {
-        self.0.iter().all(|r| held(&r.state).failures >= MOST_FAILURES)
+        self.identity.is_none() && self.places.iter().all(|r| held(&r.state).failures >= MOST_FAILURES)
     }
 
     /// A place at the replica that is chosen among those that are able, without those of these boots; waits until there is one.
@@ -182,12 +229,12 @@ impl Replicas {
     ) -> ReplicaSeat {
         loop {
             let lives: Vec<(usize, ReplicaLife)> =
-                self.0.iter().filter_map(|r| Some((r.number, r.life()?))).collect();
-            let able = lives.iter().filter(|(_, l)| l.may_answer() && !apart.contains(&l.hello.boot));
-            let able: Vec<(usize, u64)> = able.map(|(number, life)| (*number, life.hello.boot)).collect();
+                self.places.iter().filter_map(|r| Some((r.number, r.life()?))).collect();
+            let able = lives.iter().filter(|(_, l)| l.may_answer() && !apart.contains(&l.boot));
+            let able: Vec<(usize, u64)> = able.map(|(number, life)| (*number, life.boot)).collect();
             let chosen = choose(&able).and_then(|chosen| lives.into_iter().find(|(n, _)| *n == chosen));
             if let Some((number, life)) = chosen {
-                return ReplicaSeat::new(self.0[number].clone(), life);
+                return ReplicaSeat::new(self.places[number].clone(), life);
             }
             sleep(TICK).await;
         }
@@ -195,23 +242,51 @@ impl Replicas {
 
     /// A place at this very replica, where it can answer.
     pub fn place_at(&self, number: usize) -> Option<ReplicaSeat> {
-        let replica = self.0.get(number)?;
+        let replica = self.places.get(number)?;
         replica.life().filter(|life| !life.is_silent()).map(|life| ReplicaSeat::new(replica.clone(), life))
     }
 
     /// Lets the process of a replica go: its answers go on elsewhere, and another process takes its place.
     pub fn renew(&self, number: usize) -> bool {
-        let life = self.0.get(number).and_then(|replica| replica.life());
+        let life = self.places.get(number).and_then(|replica| replica.life());
         life.inspect(|life| life.leave.cancel()).is_some()
     }
 
     /// Ends all processes.
     pub fn end(&self) {
-        self.0.iter().for_each(|replica| replica.over.store(true, Ordering::SeqCst));
+        self.places.iter().for_each(|replica| replica.over.store(true, Ordering::SeqCst));
     }
 
     /// What `GET /replicas` says.
     pub fn told(&self) -> Value {
-        self.0.iter().map(|replica| replica.told()).collect()
+        let there = |replica: &&Arc<Replica>| self.identity.is_none() || replica.life().is_some();
+        self.places.iter().filter(there).map(|replica| replica.told()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn life(boot: u64, identity: &str) -> ReplicaLife {
+        ReplicaLife::new(boot, ReplicaDoor::here(1, "key"), 1).of(identity)
+    }
+
+    #[test]
+    fn who_joins_takes_a_free_place_beside_its_equals() {
+        let replicas = Replicas::open();
+        let first = replicas.admit(&life(1, "a")).unwrap();
+        assert_eq!((first.number, replicas.admit(&life(2, "a")).unwrap().number), (0, 1));
+        let why = replicas.admit(&life(3, "b")).err().unwrap();
+        assert!(why.contains("it has b, and they have a"), "{why}");
+        first.down(None);
+        assert_eq!(replicas.admit(&life(4, "a")).unwrap().number, 0);
+        for number in 2..MOST_REPLICAS {
+            assert_eq!(replicas.admit(&life(number as u64 + 9, "a")).unwrap().number, number);
+        }
+        assert_eq!(replicas.admit(&life(5, "a")).err().as_deref(), Some("all 64 places are taken"));
+        replicas.all().iter().for_each(|replica| replica.down(None));
+        assert!(replicas.admit(&life(6, "b")).is_ok(), "no answer of the others is left");
+        assert!(Replicas::new(2).admit(&life(7, "a")).is_err());
     }
 }

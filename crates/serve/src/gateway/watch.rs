@@ -1,6 +1,9 @@
 //! The processes of replicas: each is started again when it has ended, as long as the gateway runs.
 
-use super::replicas::Replica;
+use super::{
+    door::ReplicaDoor,
+    replicas::{Replica, ReplicaLife},
+};
 use crate::ticket::{PLACE, ReplicaHello, ReplicaPlace};
 use std::{
     ffi::OsString,
@@ -59,7 +62,7 @@ fn run_once(replica: &Replica, command: &[OsString], place: &ReplicaPlace) -> io
     let output = child.stdout.take();
     let hello = output.and_then(|output| BufReader::new(output).lines().next()).transpose()?;
     if let Some(hello) = hello.and_then(|line| serde_json::from_str::<ReplicaHello>(&line).ok()) {
-        replica.up(hello, child.id());
+        replica.up(ReplicaLife::new(hello.boot, ReplicaDoor::here(hello.port, &place.key), child.id()));
     }
     while !replica.is_leaving() {
         if let Some(status) = child.try_wait()? {

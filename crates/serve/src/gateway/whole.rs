@@ -48,7 +48,7 @@ impl ServiceSettings {
 
 /// Asks one replica, and waits for the whole response.
 async fn ask(place: &ReplicaSeat, ticket: &RequestTicket, body: &Bytes) -> io::Result<(ResponseHead, Bytes)> {
-    let mut link = Link::open(place.life.hello.port, ticket, body, &[]).await?;
+    let mut link = Link::open(&place.life.door, &mut ticket.clone(), body, &[]).await?;
     let (mut head, mut bytes) = (None, BytesMut::new());
     loop {
         match link.next().await? {
@@ -83,10 +83,15 @@ impl Gateway {
             "/models/load" | "/models/unload" | "/lora-adapters" if method == Method::POST => {
                 self.tell_all(call, uri).await
             }
-            _ => match path.strip_prefix("/replicas/")?.parse::<usize>() {
-                Ok(number) if method == Method::POST => self.renew(call, number),
-                _ => return None,
-            },
+            _ => {
+                let (number, part) =
+                    path.strip_prefix("/replicas/").map(|rest| rest.split_once('/').unwrap_or((rest, "")))?;
+                match (number.parse::<usize>().ok()?, part) {
+                    (number, "") if method == Method::POST => self.renew(call, number),
+                    (number, "metrics") if read => self.metrics_of(call, number).await,
+                    _ => return None,
+                }
+            }
         })
     }
 
@@ -104,6 +109,16 @@ impl Gateway {
             true => Ok(json_response(&json!({ "success": true }))),
             false => Err(ApiError::new(Cause::NoPath, "there is no such replica, or it does not run")),
         }
+    }
+
+    /// GET /replicas/{id}/metrics: the numbers of this very one.
+    async fn metrics_of(&self, call: &HttpCall, number: usize) -> Result<Response, ApiError> {
+        let none = || ApiError::new(Cause::NoPath, "there is no such replica, or it does not run");
+        let place = self.replicas.place_at(number).ok_or_else(none)?;
+        let ticket = self.ticket(call, Method::GET, "/metrics".into());
+        let lost = |e| ApiError::unavailable(format!("replica {number} was not reached: {e}"), LATER);
+        let (head, bytes) = ask(&place, &ticket, &Bytes::new()).await.map_err(lost)?;
+        Ok(response(&head, Body::from(bytes)))
     }
 
     /// GET /slots: those of all replicas, one after another.
@@ -153,7 +168,7 @@ impl Gateway {
         let Some(life) = replica.life() else { return };
         let mut ticket = self.plain_ticket();
         ticket.uri = "/health".into();
-        if let Ok(mut link) = Link::open(life.hello.port, &ticket, &Bytes::new(), &[]).await
+        if let Ok(mut link) = Link::open(&life.door, &mut ticket, &Bytes::new(), &[]).await
             && link.next().await.is_ok()
         {
             life.speaks(true);

@@ -60,7 +60,7 @@ impl Registry {
     pub fn new(options: &ServeOptions) -> lamina::Result<Registry> {
         let lone = [ModelOrigin::Path { name: None, path: None, settings: None }];
         let none = options.models.is_empty() && options.models_dir.is_none();
-        let origins = if none { &lone[..] } else { &options.models };
+        let origins = if none && options.replicas_join.is_none() { &lone[..] } else { &options.models };
         let mut slots = origins.iter().map(|o| slot(o, options)).collect::<lamina::Result<Vec<_>>>()?;
         let named = slots.len();
         let directory = Directory::of(options);

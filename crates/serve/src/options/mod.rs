@@ -87,6 +87,9 @@ settings! {
             /// Processes that answer, each with an engine of its own: an answer whose process is lost goes on in another one,
             /// as if nothing had happened [default: 1]
             replicas: usize = 1, "N";
+            /// Replicas that others start by `lamina serve --gateway` join here, such as 0.0.0.0:8081: this process is their gateway
+            /// and has no models. All share the key LAMINA_APP_KEY
+            replicas_join: Option<String> = None, "HOST:PORT";
             /// Requests that may wait [default: 256]
             max_queue: usize = 256, "N";
             /// Milliseconds to the first token and between tokens that answers are to keep, as ttft=500,tbt=50: while answers are
@@ -181,6 +184,8 @@ settings! {
         model: ModelSettings = ModelSettings::default(),
         + /// What reads pictures at addresses; none: what the options above say.
         url_reader: Option<UrlReader> = None,
+        + /// The key of replicas that join; none: that of the environment.
+        app_key: Option<String> = None,
         + /// What starts one of several replicas: a program and its arguments.
         replica_command: Vec<OsString> = vec![],
         + /// Sampling of requests that do not say.
@@ -271,6 +276,11 @@ fn short_name(name: &str) -> String {
 }
 
 impl ServeOptions {
+    /// True where the engines are other processes.
+    pub fn has_gateway(&self) -> bool {
+        self.replicas > 1 || self.replicas_join.is_some()
+    }
+
     /// Sets an option of the server, or of all its models, by name.
     ///
     /// # Errors

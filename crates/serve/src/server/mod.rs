@@ -26,6 +26,7 @@ use front::Front;
 use large::LargeBodies;
 use listen::Listening;
 use std::{
+    net::SocketAddr,
     sync::{Arc, Mutex, PoisonError, mpsc},
     thread::JoinHandle,
     time::Duration,
@@ -51,6 +52,14 @@ pub enum StartError {
     /// Keys or certificates cannot be read.
     #[error("{0}")]
     Access(String),
+    /// A gateway is not reached, or takes this replica not in.
+    #[error("the gateway at {address} is not joined: {why}")]
+    Gateway {
+        /// As it was given.
+        address: String,
+        /// What was tried last.
+        why: String,
+    },
     /// Replicas cannot be started.
     #[error("replicas cannot be started: {0}")]
     Replicas(std::io::Error),
@@ -97,7 +106,7 @@ impl Server {
         let (url, port) = (listening.url(access.scheme), listening.port());
         let app =
             App::new(options, models).map_err(StartError::Thread)?.sending().map_err(StartError::Access)?;
-        let gateway = match app.options.replicas > 1 {
+        let gateway = match app.options.has_gateway() {
             true => Some(Gateway::start(&app).map_err(StartError::Replicas)?),
             false => None,
         };
@@ -170,9 +179,14 @@ impl Server {
         Ok(())
     }
 
-    /// Names of the models that are loaded at the start.
+    /// Names of the models that are loaded at the start; none of a gateway whose replicas join.
     pub fn models(&self) -> Vec<String> {
         self.app.models.first().iter().map(|s| s.name.clone()).collect()
+    }
+
+    /// Where replicas join that others start; none where they do not.
+    pub fn join_address(&self) -> Option<SocketAddr> {
+        self.gateway.as_ref().and_then(Gateway::join_address)
     }
 
     /// Begins the end: new requests are refused, those that run or wait go on for the time that the options allow.

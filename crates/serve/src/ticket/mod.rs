@@ -1,8 +1,12 @@
 //! What a gateway and its replicas tell each other beside the bytes of an answer: who a replica is, and what stands at the head
 //! and at the end of a request.
 
+mod app_key;
+mod join;
 mod place;
 
+pub use app_key::{AppKey, AppKeyError};
+pub use join::{JoinChallenge, JoinHello, JoinNonces, JoinRequest, JoinVerdict};
 pub use place::{PLACE, ReplicaHello, ReplicaPlace};
 
 use crate::{call::Caller, run::FixedDraws};
@@ -11,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// A request that a gateway sends on. Its body and the marks of engines before follow.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestTicket {
-    /// Who may send requests at all: the key that the gateway gave the engine at its start.
+    /// Who may send requests at all: what the gateway and this engine agreed upon when it joined.
     pub key: String,
     /// HTTP method.
     pub method: String,

@@ -100,6 +100,11 @@ impl Open {
         self.chunk().expect("a first chunk")
     }
 
+    /// Reads what follows the first chunk.
+    pub fn rest(mut self) -> Vec<u8> {
+        std::iter::from_fn(|| self.chunk()).flatten().collect()
+    }
+
     fn chunk(&mut self) -> Option<Vec<u8>> {
         let mut line = String::new();
         self.reader.read_line(&mut line).expect("a size");

@@ -4,6 +4,7 @@ mod beams;
 mod client;
 mod frames;
 mod infill;
+mod joined;
 mod limits;
 mod live;
 mod names;

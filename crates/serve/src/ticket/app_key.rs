@@ -1,0 +1,119 @@
+//! The key that a gateway and the replicas that others start have in common. It never leaves them: what goes between them
+//! are proofs that the other side has it too.
+
+use sha2::{Digest, Sha256};
+use std::fmt;
+use subtle::ConstantTimeEq;
+
+/// Characters that it has at least: sixteen bytes in hexadecimal.
+const LEAST: usize = 32;
+/// Bytes that SHA-256 takes at once.
+const BLOCK: usize = 64;
+
+/// The key of an app. It is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AppKey(String);
+
+/// Why there is no key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AppKeyError {
+    /// Nobody gave one.
+    #[error(
+        "a gateway and the replicas that join it share a key: set LAMINA_APP_KEY to the same text for all, such as that of `openssl rand -hex 32`"
+    )]
+    Missing,
+    /// It could be guessed.
+    #[error("LAMINA_APP_KEY has {0} characters, but needs {LEAST}: take the text of `openssl rand -hex 32`")]
+    Short(usize),
+}
+
+impl AppKey {
+    /// The environment variable that has it.
+    pub const VARIABLE: &'static str = "LAMINA_APP_KEY";
+
+    /// A key of at least 32 characters.
+    ///
+    /// # Errors
+    /// When it is shorter.
+    pub fn new(text: &str) -> Result<AppKey, AppKeyError> {
+        match text.trim() {
+            "" => Err(AppKeyError::Missing),
+            text if text.len() < LEAST => Err(AppKeyError::Short(text.len())),
+            text => Ok(AppKey(text.to_owned())),
+        }
+    }
+
+    /// The key of this process's environment.
+    ///
+    /// # Errors
+    /// When there is none, or it is too short.
+    pub fn of_environment() -> Result<AppKey, AppKeyError> {
+        AppKey::new(&std::env::var(AppKey::VARIABLE).unwrap_or_default())
+    }
+
+    /// What only who has the key can say of these texts, in hexadecimal. Their lengths are a part of what is proven, so
+    /// that none of them can be taken for a piece of its neighbour.
+    pub fn proof(&self, texts: &[&str]) -> String {
+        let mut said = vec![];
+        for text in texts {
+            said.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            said.extend_from_slice(text.as_bytes());
+        }
+        hmac(self.0.as_bytes(), &said).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// True where somebody with the key says this of these texts. The time that it takes tells nothing.
+    pub fn proves(&self, proof: &str, texts: &[&str]) -> bool {
+        proof.as_bytes().ct_eq(self.proof(texts).as_bytes()).into()
+    }
+}
+
+impl fmt::Debug for AppKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AppKey(..)")
+    }
+}
+
+/// HMAC-SHA256, as RFC 2104 has it.
+fn hmac(key: &[u8], said: &[u8]) -> [u8; 32] {
+    let mut block = [0; BLOCK];
+    match key.len() > BLOCK {
+        true => block[..32].copy_from_slice(&Sha256::digest(key)),
+        false => block[..key.len()].copy_from_slice(key),
+    }
+    let pass = |pad: u8, said: &[u8]| -> [u8; 32] {
+        Sha256::new().chain_update(block.map(|byte| byte ^ pad)).chain_update(said).finalize().into()
+    };
+    pass(0x5c, &pass(0x36, said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cases 1, 2 and 6 of RFC 4231.
+    #[test]
+    fn hmac_is_that_of_the_standard() {
+        let hex = |key: &[u8], said: &[u8]| -> String {
+            hmac(key, said).iter().map(|byte| format!("{byte:02x}")).collect()
+        };
+        let first = "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7";
+        assert_eq!(hex(&[0x0b; 20], b"Hi There"), first);
+        let second = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+        assert_eq!(hex(b"Jefe", b"what do ya want for nothing?"), second);
+        let long = "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54";
+        assert_eq!(hex(&[0xaa; 131], b"Test Using Larger Than Block-Size Key - Hash Key First"), long);
+    }
+
+    #[test]
+    fn proofs_are_of_one_key_and_of_these_texts() {
+        let key = AppKey::new(&"k".repeat(LEAST)).unwrap();
+        let proof = key.proof(&["a", "bc"]);
+        assert!(key.proves(&proof, &["a", "bc"]));
+        assert!(!key.proves(&proof, &["ab", "c"]) && !key.proves("", &["a", "bc"]));
+        assert!(!AppKey::new(&"l".repeat(LEAST)).unwrap().proves(&proof, &["a", "bc"]));
+        assert_eq!(format!("{key:?}"), "AppKey(..)");
+        assert_eq!(AppKey::new(" \n"), Err(AppKeyError::Missing));
+        assert_eq!(AppKey::new("short"), Err(AppKeyError::Short(5)));
+    }
+}
