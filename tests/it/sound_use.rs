@@ -6,7 +6,8 @@ use crate::{
     sounds::{FAMILY, greedy, sweep},
 };
 use lamina::{
-    Completion, DraftSource, GenerateOptions, LoadOptions, MediaInputs, Model, Prompt, Special, sound::Sound,
+    Completion, DraftSource, GenerateOptions, KvSwap, LoadOptions, MediaInputs, Model, Prompt, Special,
+    sound::Sound,
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -82,6 +83,41 @@ fn a_sound_is_found_on_disk_by_another_process() {
     assert_eq!(encoded(&other), 0);
     let fresh = ask(&other, &asked(3, 8));
     assert_eq!((fresh.usage.cached_tokens, encoded(&other)), (0, 1), "another sound is another prompt");
+}
+
+/// Answers at once, and their tokens: long enough for all to be there at the same time.
+const MANY: usize = 4;
+const LONG: usize = 400;
+
+#[test]
+fn a_sequence_that_gave_way_goes_on_behind_its_sound() {
+    let Some(path) = folder(FAMILY) else { return };
+    let loaded = |kv_swap: &KvSwap, kv_memory: Option<u64>, image_cache: u64| {
+        load(&path, |o| LoadOptions {
+            context: Some(512),
+            kv_memory,
+            kv_swap: *kv_swap,
+            // Rows that are evicted meanwhile are made again.
+            image_cache,
+            ..o
+        })
+    };
+    let asked = |i| GenerateOptions { ignore_eos: true, ..asked(i, LONG) };
+    let never = KvSwap::default();
+    let enough = loaded(&never, None, 0);
+    let one = enough.info().kv_bytes_per_sequence;
+    let want: Vec<_> = (0..MANY).map(|i| bits(&ask(&enough, &asked(i)))).collect();
+    for (swap, image_cache) in [(never, 0), ("8MiB".parse().unwrap(), 1 << 20)] {
+        let model = loaded(&swap, Some(one * 3 / 2), image_cache);
+        let text = Prompt::Text(QUESTION.into());
+        let streams: Vec<_> = (0..MANY).map(|i| model.stream(&text, &asked(i)).unwrap()).collect();
+        for (i, stream) in streams.into_iter().enumerate() {
+            let mut answer = Completion::empty();
+            stream.for_each(|piece| answer.push(piece.unwrap()));
+            assert_eq!(bits(&answer), want[i], "{i} with {swap:?}");
+        }
+        assert!(model.snapshot().counters.preemptions > 0, "memory was not too small with {swap:?}");
+    }
 }
 
 fn ids(model: &Model, text: &str, sounds: &[Arc<Sound>]) -> Vec<u32> {

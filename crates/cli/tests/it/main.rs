@@ -17,3 +17,4 @@ mod pictures;
 mod reports;
 mod run;
 mod server;
+mod sounds;
