@@ -1,4 +1,4 @@
-"""The `lamina` command: all of it is Rust."""
+"""The `lamina` command: all of it is Rust, but for what Ray runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from .errors import ModelError
 
 def main() -> int:
     """Runs the command line and returns its exit code."""
+    if sys.argv[1:2] == ["deploy"]:
+        from .ray.command import main as deploy
+
+        return deploy(sys.argv[2:])
     signal.signal(signal.SIGINT, interrupt.leave)
     try:
         os.environ["LAMINA_MODEL"] = str(builtin.path())

@@ -62,6 +62,7 @@ REASONS = {
     "text": "what is shown: output, and programs for another engine or another library",
     "c": "`crates/capi` compiles and runs the examples",
     "nginx": "`test_examples.py` runs it where nginx is installed",
+    "yaml": "`tests/ray` reads it as Ray does, `test_ray.py` where there is a reader",
 }
 RUN = {"python", "sh", "toml", "ini", "dockerfile"}
 # First words of lines of `sh` blocks that no test here runs.

@@ -21,14 +21,14 @@ use toml::{Table, Value};
 
 impl ServeOptions {
     /// Adds what a file says: options by their names, and a table `models.NAME` for each model, with its `path` and
-    /// settings of its own. Paths are relative to the file.
+    /// settings of its own. Paths are relative to the file. A table `ray` is for `lamina.ray`, and says nothing here.
     ///
     /// # Errors
     /// When the file is no TOML, or has an option that does not exist or a value that it does not take.
     pub fn read(&mut self, text: &str, folder: &Path) -> Result<(), String> {
         let table: Table = text.parse().map_err(|e: toml::de::Error| e.to_string().trim().to_owned())?;
         let (models, options): (Vec<_>, Vec<_>) = table.into_iter().partition(|(name, _)| name == "models");
-        for (name, value) in options {
+        for (name, value) in options.into_iter().filter(|(name, _)| name != "ray") {
             let known = OptionSpec::find(Self::specs(), &name).is_ok();
             let texts = texts(&name, value)?;
             match Param::find(&name).ok().filter(|_| !known) {
@@ -96,7 +96,8 @@ mod tests {
     fn files_have_options_and_models() {
         let text = "port = 0\nmax_body = '1M'\napi_key = ['a', 'b']\ncontext = 64\n\
             temperature = 0.25\ntop_k = 7\ndry_sequence_breakers = ['x', 'y']\n\
-            [models.tiny]\npath = 'a.gguf'\nalias = ['small']\n[models.other]\npath = '/b'\ncontext = 32\n";
+            [models.tiny]\npath = 'a.gguf'\nalias = ['small']\n[models.other]\npath = '/b'\ncontext = 32\n\
+            [ray]\nreplicas = 2\n";
         let mut options = ServeOptions::default();
         options.read(text, Path::new("/m")).unwrap();
         assert_eq!((options.port, options.api_key.len(), options.max_body), (0, 2, 1_000_000));
