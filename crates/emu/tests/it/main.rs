@@ -7,6 +7,7 @@ mod conform;
 mod converted;
 mod golden;
 mod grouped;
+mod inside;
 mod latent;
 #[path = "../../../stream/tests/it/common/on_disk.rs"]
 #[expect(clippy::unwrap_used, reason = "of tests of another crate")]

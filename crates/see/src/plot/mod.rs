@@ -197,7 +197,7 @@ fn stacked(title: &str, drawings: &[String]) -> String {
         y += height + 24.0;
     }
     let title = escape(title);
-    format!(r#"<svg viewBox="0 0 {WIDTH} {y:.0}" role="img" aria-label="{title}">{all}</svg>"#)
+    format!(r#"<svg viewBox="0 0 {WIDTH} {y:.0}" role="group" aria-label="{title}">{all}</svg>"#)
 }
 
 /// Which model was measured, and on what.

@@ -68,4 +68,21 @@ mod tests {
         drop(feed);
         assert_eq!(next().await, None);
     }
+
+    #[tokio::test]
+    async fn all_viewers_are_sent_the_same_bytes() {
+        let feed = watch::Sender::new(Bytes::new());
+        let mut streams: Vec<LiveStream> =
+            (0..100).map(|_| LiveStream::new(Bytes::new(), feed.subscribe())).collect();
+        for stream in &mut streams {
+            stream.frame().await.expect("what was before").expect("a frame");
+        }
+        let sample = Bytes::from(b"data: {}\n\n".to_vec());
+        feed.send_replace(sample.clone());
+        for stream in &mut streams {
+            let sent = stream.frame().await.expect("a sample").expect("a frame").into_data().expect("data");
+            // One buffer, not one that is written for each viewer.
+            assert_eq!((sent.as_ptr(), sent.len()), (sample.as_ptr(), sample.len()));
+        }
+    }
 }

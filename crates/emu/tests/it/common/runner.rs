@@ -4,7 +4,9 @@ use lamina_arch::{
     Family,
     weights::{Tensor, Weights},
 };
-use lamina_plan::{Backend, Batch, KvType, Limits, Runner, Select, SeqPlace, Step, WeightSpec, emit};
+use lamina_plan::{
+    Backend, Batch, KvType, Limits, Rows, Runner, Select, SeqPlace, Step, Watch, WeightSpec, emit,
+};
 use lamina_store::Checkpoint;
 use std::path::Path;
 
@@ -48,33 +50,53 @@ pub fn runner(path: &Path, backend: impl Into<Box<dyn Backend>>, kv_type: KvType
 }
 
 /// Goes on with `prompts` side by side for `tokens` greedy tokens; prompts are read in chunks of at most `chunk` rows.
-pub fn tell(mut runner: Runner, prompts: &[&[u32]], tokens: usize, chunk: usize) -> Vec<Told> {
+pub fn tell(runner: Runner, prompts: &[&[u32]], tokens: usize, chunk: usize) -> Vec<Told> {
+    tell_watched(runner, prompts, tokens, chunk, None)
+}
+
+/// [`tell`], with somebody who looks on.
+pub fn tell_watched(
+    mut runner: Runner,
+    prompts: &[&[u32]],
+    tokens: usize,
+    chunk: usize,
+    mut watch: Option<&mut dyn Watch>,
+) -> Vec<Told> {
     let mut all: Vec<Told> = prompts.iter().map(|p| Told { text: p.to_vec(), bits: vec![] }).collect();
     let mut done = vec![0; prompts.len()];
     while all.iter().zip(prompts).any(|(told, prompt)| told.text.len() < prompt.len() + tokens) {
-        step(&mut runner, &mut all, &mut done, prompts, chunk);
+        let batch = batch(&runner, &all, &done, prompts, chunk);
+        let ticket = match &mut watch {
+            Some(watch) => runner.submit_watched(&batch, *watch),
+            None => runner.submit(&batch),
+        };
+        let rows = runner.wait(ticket.expect("a step")).expect("its results");
+        go_on(rows, &mut all, &mut done, chunk);
     }
     all.iter_mut().zip(prompts).for_each(|(told, prompt)| told.text.truncate(prompt.len() + tokens));
     all.iter_mut().for_each(|told| told.bits.truncate(tokens));
     all
 }
 
-fn step(runner: &mut Runner, all: &mut [Told], done: &mut [usize], prompts: &[&[u32]], chunk: usize) {
+/// The next rows of each sequence.
+fn batch(runner: &Runner, all: &[Told], done: &[usize], prompts: &[&[u32]], chunk: usize) -> Batch {
     let groups = runner.plan().kv.groups.len();
     let mut batch = Batch::default();
-    let mut ends = vec![];
     for (s, told) in all.iter().enumerate() {
         let end = told.text.len().min(done[s] + chunk);
         let first = s as u32 * PAGES;
         let pages = vec![(first..first + PAGES).collect(); groups];
         let place = SeqPlace { pages, prompt_len: prompts[s].len() as u32, ..SeqPlace::default() };
         batch.push(&told.text[done[s]..end], done[s], place, Select::Last);
-        ends.push(end);
     }
-    let rows = runner.run(&batch).expect("a step");
+    batch
+}
+
+/// Chooses the likeliest token of each sequence whose rows have all been read.
+fn go_on(rows: &dyn Rows, all: &mut [Told], done: &mut [usize], chunk: usize) {
     for (s, told) in all.iter_mut().enumerate() {
-        done[s] = ends[s];
-        if ends[s] < told.text.len() {
+        done[s] = told.text.len().min(done[s] + chunk);
+        if done[s] < told.text.len() {
             continue;
         }
         let mut logits = vec![];
