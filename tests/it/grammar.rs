@@ -71,7 +71,8 @@ fn what_is_sampled_satisfies_the_grammar() {
     let mut grammars: Vec<Grammar> = schemas()
         .iter()
         .map(|schema| {
-            Grammar::json_schema(schema, SchemaOptions { lenient: false, compact: true }).expect("a schema")
+            Grammar::json_schema(schema, SchemaOptions { compact: true, ..SchemaOptions::default() })
+                .expect("a schema")
         })
         .collect();
     grammars.push(Grammar::choice(&["yes", "no", "yes, of course"]).expect("a choice"));
@@ -189,9 +190,11 @@ fn a_finished_answer_takes_end_tokens_only() {
     let tokenizer = lamina::tokenizer(None).expect("a tokenizer");
     let vocabulary = vocabulary(&tokenizer);
     let end = vocabulary.end_tokens()[0];
-    let grammar =
-        Grammar::json_schema(&json!({ "const": true }), SchemaOptions { lenient: false, compact: true })
-            .expect("a schema");
+    let grammar = Grammar::json_schema(
+        &json!({ "const": true }),
+        SchemaOptions { compact: true, ..SchemaOptions::default() },
+    )
+    .expect("a schema");
     let mut matcher = grammar.matcher(&vocabulary).expect("a matcher");
     assert_eq!(matcher.legal(&[end]), 0);
     let ids = tokenizer.encode("true", lamina::Special::NONE).expect("ids");

@@ -1,7 +1,7 @@
 //! What a model file holds, without loading its weights.
 
 use crate::{
-    hearing::HearingInspection,
+    sound::HearingInspection,
     support::{FileSupport, file_support},
 };
 use lamina::{DType, Result, checkpoint, type_name};

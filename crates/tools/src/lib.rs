@@ -13,12 +13,12 @@ mod calibrate;
 mod divergence;
 mod doctor;
 mod eval;
-mod hearing;
 mod inspect;
 mod meter;
 mod origin;
 mod perplexity;
 mod plan;
+mod sound;
 mod support;
 mod windows;
 
@@ -30,9 +30,9 @@ pub use divergence::{
 };
 pub use doctor::{doctor, examine};
 pub use eval::{Accuracy, PairedVerdict, Question, RightAnswer, Verdict, ask, questions};
-pub use hearing::HearingInspection;
 pub use inspect::{Inspection, TensorInfo, VisionInspection, inspect};
 pub use perplexity::{Perplexity, perplexity, token_losses};
 pub use plan::{plan_json, plan_report};
+pub use sound::HearingInspection;
 pub use support::{FamilySupport, FileSupport, Support, TypeSupport, TypeUse, support};
 pub use windows::PerplexityOptions;

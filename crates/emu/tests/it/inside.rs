@@ -5,7 +5,7 @@ use lamina_emu::Emu;
 use lamina_fixtures::packaged;
 use lamina_gpu::Gpu;
 use lamina_plan::{
-    Batch, KvType, Watch, WatchInside,
+    Batch, KvType, Step, Watch, WatchInside,
     op::{Attention, Experts},
 };
 use std::time::Instant;

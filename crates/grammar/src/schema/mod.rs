@@ -6,7 +6,7 @@
 //! that are enforced exactly.
 
 mod arrays;
-mod closed;
+mod closure;
 mod depth;
 mod ecma;
 mod formats;
@@ -26,7 +26,7 @@ mod walk;
 
 use serde_json::{Map, Value, json};
 
-pub use closed::closed;
+pub use closure::closed;
 use keywords::object_of;
 pub(crate) use strings::patterns_of_formats;
 

@@ -29,7 +29,7 @@ const ONE: [&str; 8] = [
 /// others; with `unevaluatedProperties: false` where an `allOf` of plain objects names them. Objects whose members are told in
 /// several other ways stay open: which of them may stand beside one another is not known before a value is there.
 pub fn closed(schema: &Value) -> Value {
-    let mut parts = Parts::default();
+    let mut parts = SharedTargets::default();
     parts.find(schema, false);
     while let Some(pointer) = parts.todo.pop() {
         if let Some(target) = schema.pointer(&pointer) {
@@ -43,12 +43,12 @@ pub fn closed(schema: &Value) -> Value {
 
 /// Targets of references that tell a part of an object's members, by their pointers.
 #[derive(Default)]
-struct Parts {
+struct SharedTargets {
     told: HashSet<String>,
     todo: Vec<String>,
 }
 
-impl Parts {
+impl SharedTargets {
     fn find(&mut self, schema: &Value, is_part: bool) {
         let Some(map) = schema.as_object() else { return };
         let shared = is_part || is_shared(map);
