@@ -26,7 +26,6 @@ mod forecast;
 mod hardware;
 mod hits;
 mod layer_cost;
-mod machines;
 mod measure;
 mod memory_parts;
 mod memory_question;
@@ -63,7 +62,6 @@ pub use forecast::{
 pub use hardware::{Hardware, ProductSpeed};
 pub use hits::{ExpertHits, FoundExperts};
 pub use layer_cost::{LayerOnDisk, layers_on_disk};
-pub use machines::{RANK_LINKS, RankForecast, RankGrid, RankHost, RankLink, RankModel, RankQuestion};
 pub use measure::measure;
 pub use memory_parts::MemoryPart;
 pub use memory_question::BUFFERS;
