@@ -21,7 +21,9 @@ def metadata(project, version):
     yield from (f"Requires-Dist: {need}" for need in project["dependencies"])
     for extra, needs in project["optional-dependencies"].items():
         yield f"Provides-Extra: {extra}"
-        yield from (f"Requires-Dist: {need}; extra == '{extra}'" for need in needs)
+        for name, _, marker in (need.partition(";") for need in needs):
+            only = f"({marker.strip()}) and " if marker else ""
+            yield f"Requires-Dist: {name}; {only}extra == '{extra}'"
 
 
 def main(folder):

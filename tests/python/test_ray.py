@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -48,6 +49,10 @@ def file(tmp_path):
     path = tmp_path / "serve.toml"
     path.write_text(FILE)
     return path
+
+
+def test_what_it_says_to_install_can_be_installed():
+    assert "ray" in importlib.metadata.metadata("lamina").get_all("Provides-Extra")
 
 
 def test_a_file_says_what_gateway_and_engines_do(file):

@@ -242,6 +242,8 @@ fn mutated_bodies_are_answered_or_refused() {
     let options =
         ServeOptions { port: 0, quiet: true, models, request_timeout: limit, ..ServeOptions::default() };
     let server = Server::start(options).expect("a free port");
+    // `/health` says 503 until then.
+    server.ready(|| true).expect("a model");
     let (mut chance, seeds) = (Numbers::fuzz(7), seeds());
     let mut line = Line::new(server.port());
     let (mut before, mut sent, mut halfway) = (None, 0, false);

@@ -35,7 +35,7 @@ class Engine:
         self._process.check()
 
     async def record_autoscaling_stats(self) -> Dict[str, float]:
-        """Seconds of work of all engines: what `scaling.by_seconds` reads."""
+        """Seconds of work of all engines: what `scaling.BySeconds` reads."""
         return {"work": await self._gateway.work.remote()} if self._gateway else {}
 
     def pid(self) -> int:

@@ -132,30 +132,3 @@ fn plans_benches_and_inspections_tell_what_pictures_take() {
     }
     assert!(lamina(&["inspect", &mmproj]).ok().contains("qwen2_vl encoder"));
 }
-
-#[test]
-fn a_prompt_hears_a_file() {
-    let Some(model) = shared("golden-vision/qwen2-audio") else { return };
-    let sweep = concat!(env!("CARGO_MANIFEST_DIR"), "/../sound/tests/files/sweep.wav");
-    let run = |model: &str, file: &str| {
-        lamina(&[
-            "run",
-            model,
-            "--audio",
-            file,
-            "--temp",
-            "0",
-            "-n",
-            "4",
-            "--ignore-eos",
-            "--json",
-            "<|AUDIO|>?",
-        ])
-    };
-    let heard = run(&model, sweep).json();
-    assert_eq!(heard["usage"]["prompt_tokens"], json!(38), "37 rows and a character");
-    let error = run(&model, "no-such.wav").error(1);
-    assert!(error.contains("no-such.wav") && error.contains("cannot be read"), "{error}");
-    let Some((seeing, _)) = seeing() else { return };
-    assert!(run(&seeing, sweep).error(1).contains("does not hear"));
-}

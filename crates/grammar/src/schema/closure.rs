@@ -30,13 +30,16 @@ const ONE: [&str; 8] = [
 /// several other ways stay open: which of them may stand beside one another is not known before a value is there.
 pub fn closed(schema: &Value) -> Value {
     let mut parts = SharedTargets::default();
-    parts.find(schema, false);
+    parts.find(schema, schema, false);
     while let Some(pointer) = parts.todo.pop() {
         if let Some(target) = schema.pointer(&pointer) {
-            parts.find(target, true);
+            parts.find(schema, target, true);
         }
     }
     let mut made = schema.clone();
+    if parts.is_elsewhere {
+        return made;
+    }
     close(&mut made, "", false, &parts.told);
     made
 }
@@ -46,20 +49,24 @@ pub fn closed(schema: &Value) -> Value {
 struct SharedTargets {
     told: HashSet<String>,
     todo: Vec<String>,
+    /// Some are named by an anchor or an address: which schema must stay open is not known here, so all do.
+    is_elsewhere: bool,
 }
 
 impl SharedTargets {
-    fn find(&mut self, schema: &Value, is_part: bool) {
+    fn find(&mut self, root: &Value, schema: &Value, is_part: bool) {
         let Some(map) = schema.as_object() else { return };
         let shared = is_part || is_shared(map);
-        let reference = map.get("$ref").and_then(Value::as_str).filter(|_| shared);
-        if let Some(pointer) = reference.and_then(|to| to.strip_prefix('#'))
-            && self.told.insert(pointer.to_owned())
-        {
-            self.todo.push(pointer.to_owned());
+        let references = ["$ref", "$dynamicRef"].iter().filter_map(|key| map.get(*key)?.as_str());
+        for reference in references.filter(|_| shared) {
+            match reference.strip_prefix('#').filter(|pointer| root.pointer(pointer).is_some()) {
+                None => self.is_elsewhere = true,
+                Some(pointer) if self.told.insert(pointer.to_owned()) => self.todo.push(pointer.to_owned()),
+                Some(_) => {}
+            }
         }
         for (key, _, inner) in subschemas(map) {
-            self.find(inner, IN_PLACE.contains(&key) && shared);
+            self.find(root, inner, IN_PLACE.contains(&key) && shared);
         }
     }
 }
@@ -112,10 +119,19 @@ fn closing(map: &Map<String, Value>) -> Option<&'static str> {
     }
     let mut in_place = IN_PLACE.iter().filter(|key| has(key));
     match (in_place.next(), in_place.next()) {
-        (None, _) => has("properties").then_some("additionalProperties"),
+        (None, _) => names_enough(map).then_some("additionalProperties"),
         (Some(&"allOf"), None) => is_plain(map.get("allOf")?).then_some("unevaluatedProperties"),
         _ => None,
     }
+}
+
+/// Whether an object names its members, among them all that it needs.
+fn names_enough(map: &Map<String, Value>) -> bool {
+    let Some(named) = map.get("properties").and_then(Value::as_object) else { return false };
+    let required = map.get("required").and_then(Value::as_array);
+    let least = map.get("minProperties").and_then(Value::as_u64).unwrap_or(0);
+    let is_named = |name: &Value| name.as_str().is_some_and(|name| named.contains_key(name));
+    required.is_none_or(|names| names.iter().all(is_named)) && least <= named.len() as u64
 }
 
 /// Whether each of a list tells its members itself, or is a reference.
@@ -198,5 +214,28 @@ mod tests {
         ] {
             judge(schema, &[both.clone(), more.clone()], &[]);
         }
+    }
+
+    #[test]
+    fn objects_that_need_members_without_a_name_stay_open() {
+        let more = json!({ "a": null, "b": null });
+        let a = json!({ "a": { "type": "null" } });
+        judge(
+            json!({ "type": "object", "properties": a, "required": ["a", "b"] }),
+            std::slice::from_ref(&more),
+            &[],
+        );
+        judge(
+            json!({ "type": "object", "properties": {}, "minProperties": 1 }),
+            &[json!({ "b": null })],
+            &[],
+        );
+        let anchored =
+            json!({ "$anchor": "base", "type": "object", "properties": { "b": { "type": "null" } } });
+        judge(
+            json!({ "$defs": { "base": anchored }, "properties": a, "allOf": [{ "$ref": "#base" }] }),
+            &[more],
+            &[],
+        );
     }
 }

@@ -48,10 +48,10 @@ fn trouble(app: &App) -> Option<String> {
         return Some("stalled".into());
     }
     let loading = |phase: &Phase| matches!(phase, Phase::Loading { .. });
-    // One model that answers is enough: the others wait for their own.
-    let any_ready = slots.iter().any(|s| matches!(s.phase(), Phase::Loaded(_)));
+    // One model that could be loaded is enough: requests wait for others, and for one that they load again.
+    let any_loaded = slots.iter().any(|s| s.was_loaded());
     match slots.iter().map(|s| s.phase()).find(loading) {
-        Some(_) if !any_ready => Some("Loading model".into()),
+        Some(_) if !any_loaded => Some("Loading model".into()),
         _ => slots.iter().find_map(|s| match s.phase() {
             Phase::Failed(_) if slots.len() == 1 => Some("the model cannot be loaded".into()),
             _ => None,

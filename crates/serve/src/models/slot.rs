@@ -50,6 +50,8 @@ pub struct SlotState {
     pub phase: Phase,
     /// Requests that hold it.
     pub uses: usize,
+    /// It has been in memory: where it is loaded again, a request waits for it.
+    pub was_loaded: bool,
 }
 
 /// Where a model stands.
@@ -147,6 +149,11 @@ impl ModelSlot {
         self.state.borrow().phase.clone()
     }
 
+    /// Whether it has been in memory.
+    pub fn was_loaded(&self) -> bool {
+        self.state.borrow().was_loaded
+    }
+
     /// The model, where it is in memory.
     pub fn live(&self) -> Option<Arc<LiveModel>> {
         match &self.state.borrow().phase {
@@ -200,6 +207,7 @@ impl ModelSlot {
         self.state.send_if_modified(|state| {
             let admitted = from(state);
             if admitted {
+                state.was_loaded |= matches!(phase, Phase::Loaded(_));
                 state.phase = phase;
             }
             admitted

@@ -7,6 +7,7 @@ mod infill;
 mod joined;
 mod limits;
 mod live;
+mod media;
 mod names;
 mod native;
 mod openai;

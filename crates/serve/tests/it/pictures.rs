@@ -2,20 +2,18 @@
 
 use crate::{
     client::{Answer, get, open, post},
+    media::{chat, files, reader, refused, softs, text, user},
     options, shared, start,
 };
 use base64_of_cli::{Engine, prelude::BASE64_STANDARD};
 use lamina::{
-    ChatOptions, GenerateOptions, LoadOptions, Model, Prompt, UrlReader,
+    ChatOptions, GenerateOptions, LoadOptions, Model, Prompt,
     image::{ImageLimits, RequestLimits, decode},
 };
-use lamina_http::FetchRules;
 use lamina_serve::{ModelOrigin, ServeOptions, Server};
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::{Read, Write},
-    net::{IpAddr, SocketAddr, TcpListener},
     sync::{Arc, LazyLock, OnceLock},
     thread,
     time::{Duration, Instant},
@@ -61,22 +59,6 @@ fn url(name: &str) -> String {
 
 fn image_url(url: &str) -> Value {
     json!({ "type": "image_url", "image_url": { "url": url } })
-}
-
-fn text(text: &str) -> Value {
-    json!({ "type": "text", "text": text })
-}
-
-fn user(content: Value) -> Value {
-    json!([{ "role": "user", "content": content }])
-}
-
-fn chat(port: u16, content: Value) -> Answer {
-    post(
-        port,
-        "/v1/chat/completions",
-        &json!({ "messages": user(content), "max_tokens": 2, "temperature": 0 }),
-    )
 }
 
 /// What the Rust API answers: the text, and tokens of the prompt and of its pictures.
@@ -236,12 +218,8 @@ fn every_dialect_sees_what_the_rust_api_sees() {
 fn counts_are_those_of_answers() {
     let (Some(port), Some(model)) = (server(), &*EYES) else { return };
     let (_, prompt, rows) = asked_in_rust(model);
-    let messages = user(json!([image_url(&url("images/wide.png")), text(QUESTION)]));
-    let tokens = post(port, "/tokenize", &json!({ "messages": messages })).json();
-    assert_eq!(tokens["count"], prompt);
-    let soft = post(port, "/tokenize", &json!({ "content": SOFT })).json()["tokens"][0].clone();
-    let soft = tokens["tokens"].as_array().expect("tokens").iter().filter(|&token| *token == soft).count();
-    assert_eq!(soft, rows);
+    let content = json!([image_url(&url("images/wide.png")), text(QUESTION)]);
+    assert_eq!(softs(port, SOFT, content), (prompt, rows));
     let source = json!({ "type": "url", "url": url("images/wide.png") });
     let image = json!({ "type": "image", "source": source });
     let counted =
@@ -261,11 +239,7 @@ fn counts_are_those_of_answers() {
 #[test]
 fn what_users_write_stays_text() {
     let Some(port) = server() else { return };
-    let soft = post(port, "/tokenize", &json!({ "content": SOFT })).json()["tokens"][0].clone();
-    let softs = |content: Value| {
-        let tokens = post(port, "/tokenize", &json!({ "messages": user(content) })).json();
-        tokens["tokens"].as_array().expect("tokens").iter().filter(|&token| *token == soft).count()
-    };
+    let softs = |content: Value| softs(port, SOFT, content).1;
     let picture = image_url(&url("images/wide.png"));
     let rows = softs(json!([picture, text("a")]));
     assert!(rows > 1);
@@ -297,15 +271,7 @@ fn a_model_without_eyes_says_so() {
 #[test]
 fn what_cannot_be_seen_is_named_by_its_place() {
     let Some(port) = server() else { return };
-    let refused = |part: Value, status: u16, param: &str, words: &str| {
-        let answer = chat(port, json!([text("What?"), part]));
-        let error = answer.json()["error"].clone();
-        assert_eq!((answer.status, error["param"].as_str()), (status, Some(param)), "{error}");
-        assert!(
-            error["message"].as_str().is_some_and(|m| m.contains(words) && m.len() < 400),
-            "{words}: {error}"
-        );
-    };
+    let refused = |part, status, param: &str, words| refused(port, part, status, param, words);
     let at = "messages[0].content[1]";
     let of = |bytes: &[u8]| image_url(&format!("data:;base64,{}", BASE64_STANDARD.encode(bytes)));
     refused(of(b"hello, this is a text"), 400, at, "no picture");
@@ -419,47 +385,15 @@ fn megabytes_of_garbage_keep_nobody_waiting() {
     });
 }
 
-/// A server of files on loopback, each asked for once or more.
-fn files() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
-    thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let (mut head, mut byte) = (vec![], [0]);
-            while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
-                head.push(byte[0]);
-            }
-            let head = String::from_utf8_lossy(&head).into_owned();
-            let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-            let bytes = if path == "/wide.png" { file("images/wide.png") } else { vec![] };
-            let status = match &*path {
-                "/wide.png" => "200 OK".to_owned(),
-                "/private" => "302 X\r\nlocation: http://inner.test/wide.png".to_owned(),
-                _ => "404 No".to_owned(),
-            };
-            let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n", bytes.len());
-            _ = stream.write_all(&[head.as_bytes(), &bytes].concat());
-        }
-    });
-    port
-}
-
 #[test]
 fn addresses_of_allowed_hosts_are_read() {
     let Some(model) = EYES.clone() else { return };
-    let port = files();
-    // What is private here is 127.0.0.9: names lead to this machine.
-    let rules = FetchRules {
-        host: Arc::new(|host| host.ends_with(".test")),
-        http: true,
-        resolver: Arc::new(move |host, _| {
-            let last = if host == "inner.test" { 9 } else { 1 };
-            Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, last], port))]) })
-        }),
-        address: |address| address != IpAddr::from([127, 0, 0, 9]),
-        ..FetchRules::default()
-    };
-    let server = start(ServeOptions { url_reader: Some(UrlReader::by(rules)), ..seeing(model) });
+    let port = files(|path| match path {
+        "/wide.png" => ("200 OK", file("images/wide.png")),
+        "/private" => ("302 X\r\nlocation: http://inner.test/wide.png", vec![]),
+        _ => ("404 No", vec![]),
+    });
+    let server = start(ServeOptions { url_reader: Some(reader(port)), ..seeing(model) });
     let ask = |url: &str| chat(server.port(), json!([image_url(url), text(QUESTION)]));
     let (read, inline) = (ask("http://pictures.test/wide.png"), ask(&url("images/wide.png")));
     assert_eq!(read.status, 200, "{}", read.text());

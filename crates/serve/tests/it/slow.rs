@@ -21,6 +21,19 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 /// What a machine that is busy elsewhere adds.
 const NOISE: Duration = Duration::from_millis(100);
 
+#[test]
+fn a_server_lives_while_it_loads_its_model_again() {
+    let lone = ModelOrigin::Path { name: Some("tiny".into()), path: None, settings: None };
+    let server = start(ServeOptions { models: vec![lone], ..options() });
+    let (port, watch) = (server.port(), Watch::begin(server.port()));
+    for _ in 0..10 {
+        for path in ["/models/unload", "/models/load"] {
+            assert_eq!(post(port, path, &json!({ "model": "tiny" })).status, 200, "{path}");
+        }
+    }
+    watch.worst();
+}
+
 /// Time to the first token of a short chat.
 pub fn first_token(port: u16) -> Duration {
     let body = json!({ "messages": [{ "role": "user", "content": "Hi" }], "max_tokens": 2, "stream": true,

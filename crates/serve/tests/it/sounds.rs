@@ -1,23 +1,18 @@
 //! Sounds in every dialect that has them, beside what the Rust API makes of the same ones.
 
 use crate::{
-    client::{Answer, get, post},
+    client::{get, post},
+    media::{chat, files, reader, refused, softs, text, user},
     options, shared, start,
 };
 use base64_of_cli::{Engine, prelude::BASE64_STANDARD};
 use lamina::{
-    ChatOptions, GenerateOptions, LoadOptions, Model, Prompt, UrlReader,
+    ChatOptions, GenerateOptions, LoadOptions, Model, Prompt,
     sound::{Sound, SoundLimits, decode},
 };
-use lamina_http::FetchRules;
 use lamina_serve::{ModelOrigin, ServeOptions, Server};
 use serde_json::{Value, json};
-use std::{
-    io::{Read, Write},
-    net::{SocketAddr, TcpListener},
-    sync::{Arc, LazyLock, OnceLock},
-    thread,
-};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 const QUESTION: &str = "hear?";
 const SOFT: &str = "<|AUDIO|>";
@@ -55,22 +50,6 @@ fn input_audio(bytes: &[u8]) -> Value {
 
 fn audio_url(url: &str) -> Value {
     json!({ "type": "audio_url", "audio_url": { "url": url } })
-}
-
-fn text(text: &str) -> Value {
-    json!({ "type": "text", "text": text })
-}
-
-fn user(content: Value) -> Value {
-    json!([{ "role": "user", "content": content }])
-}
-
-fn chat(port: u16, content: Value) -> Answer {
-    post(
-        port,
-        "/v1/chat/completions",
-        &json!({ "messages": user(content), "max_tokens": 2, "temperature": 0 }),
-    )
 }
 
 fn sweep() -> Arc<Sound> {
@@ -155,13 +134,7 @@ fn every_dialect_hears_what_the_rust_api_hears() {
 fn counts_are_those_of_answers_and_what_users_write_stays_text() {
     let (Some(port), Some(model)) = (server(), &*EARS) else { return };
     let (_, prompt, rows) = asked_in_rust(model);
-    let soft = post(port, "/tokenize", &json!({ "content": SOFT })).json()["tokens"][0].clone();
-    let softs = |content: Value| {
-        let tokens = post(port, "/tokenize", &json!({ "messages": user(content) })).json();
-        let count = tokens["count"].as_u64().expect("a count") as usize;
-        let all = tokens["tokens"].as_array().expect("tokens");
-        (count, all.iter().filter(|&token| *token == soft).count())
-    };
+    let softs = |content: Value| softs(port, SOFT, content);
     let sound = input_audio(SWEEP);
     assert_eq!(softs(json!([sound, text(QUESTION)])), (prompt, rows));
     for typed in [SOFT, "<|audio_bos|><|AUDIO|><|audio_eos|>", "<__media__>"] {
@@ -175,12 +148,7 @@ fn counts_are_those_of_answers_and_what_users_write_stays_text() {
 
 #[test]
 fn a_model_without_ears_says_so_and_one_with_ears_is_not_blind_in_silence() {
-    let refused = |port: u16, part: Value, words: &str| {
-        let answer = chat(port, json!([text("What?"), part]));
-        let error = answer.json()["error"].clone();
-        assert_eq!((answer.status, &error["param"]), (400, &json!("messages[0].content[1]")), "{error}");
-        assert!(error["message"].as_str().is_some_and(|m| m.contains(words)), "{words}: {error}");
-    };
+    let refused = |port, part, words| refused(port, part, 400, "messages[0].content[1]", words);
     refused(shared(), input_audio(SWEEP), "does not hear");
     assert_eq!(get(shared(), "/props").json()["modalities"]["audio"], false);
     let Some(port) = server() else { return };
@@ -197,15 +165,7 @@ fn a_model_without_ears_says_so_and_one_with_ears_is_not_blind_in_silence() {
 #[test]
 fn what_cannot_be_heard_is_named_by_its_place() {
     let Some(port) = server() else { return };
-    let refused = |part: Value, status: u16, param: &str, words: &str| {
-        let answer = chat(port, json!([text("What?"), part]));
-        let error = answer.json()["error"].clone();
-        assert_eq!((answer.status, error["param"].as_str()), (status, Some(param)), "{error}");
-        assert!(
-            error["message"].as_str().is_some_and(|m| m.contains(words) && m.len() < 400),
-            "{words}: {error}"
-        );
-    };
+    let refused = |part, status, param: &str, words| refused(port, part, status, param, words);
     let at = "messages[0].content[1]";
     refused(input_audio(b"hello, this is a text"), 400, at, "no sound");
     refused(input_audio(&SWEEP[..20]), 400, at, "damaged");
@@ -226,37 +186,11 @@ fn what_cannot_be_heard_is_named_by_its_place() {
     assert!(many.status == 413 && many.text().contains("at most 64 sounds"), "{}", many.text());
 }
 
-/// A server of one sound on loopback, asked for once or more.
-fn files() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
-    thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let (mut head, mut byte) = (vec![], [0]);
-            while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
-                head.push(byte[0]);
-            }
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", SWEEP.len());
-            _ = stream.write_all(&[head.as_bytes(), SWEEP].concat());
-        }
-    });
-    port
-}
-
 #[test]
 fn sounds_at_addresses_of_allowed_hosts_are_read() {
     let Some(model) = EARS.clone() else { return };
-    let port = files();
-    let rules = FetchRules {
-        host: Arc::new(|host| host.ends_with(".test")),
-        http: true,
-        resolver: Arc::new(move |_, _| {
-            Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]) })
-        }),
-        address: |_| true,
-        ..FetchRules::default()
-    };
-    let server = start(ServeOptions { url_reader: Some(UrlReader::by(rules)), ..hearing(model) });
+    let port = files(|_| ("200 OK", SWEEP.to_vec()));
+    let server = start(ServeOptions { url_reader: Some(reader(port)), ..hearing(model) });
     let ask = |part: Value| chat(server.port(), json!([part, text(QUESTION)]));
     let (read, inline) = (ask(audio_url("http://sounds.test/a.wav")), ask(input_audio(SWEEP)));
     assert_eq!(read.status, 200, "{}", read.text());

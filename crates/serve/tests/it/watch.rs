@@ -75,16 +75,17 @@ impl Line {
     fn health(&mut self) {
         let head = format!("GET /health HTTP/1.1\r\nhost: 127.0.0.1:{}\r\n\r\n", self.1);
         self.0.get_mut().write_all(head.as_bytes()).expect("a reader");
-        let (mut line, mut length) = (String::new(), 0);
-        self.0.read_line(&mut line).expect("a status");
-        assert!(line.contains(" 200 "), "{line}");
-        while line.trim_end() != "" {
-            line.clear();
-            self.0.read_line(&mut line).expect("a header");
-            if let Some(bytes) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
+        let (mut head, mut length) = (String::new(), 0);
+        while !head.ends_with("\r\n\r\n") {
+            let begun = head.len();
+            self.0.read_line(&mut head).expect("a header");
+            let line = head[begun..].to_ascii_lowercase();
+            if let Some(bytes) = line.strip_prefix("content-length: ") {
                 length = bytes.trim_end().parse().expect("a length");
             }
         }
-        self.0.read_exact(&mut vec![0; length]).expect("a body");
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).expect("a body");
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}{}", String::from_utf8_lossy(&body));
     }
 }
