@@ -21,7 +21,7 @@ const STEP: f64 = 0.020;
 const ROW: f64 = 0.0015;
 /// Tokens of an answer that a rule expects.
 const USUAL_ANSWER: f64 = 150.0;
-/// How late gateways hear of one another.
+/// How late gateways hear of one another: engines tell them within milliseconds, and a slow link is allowed for.
 const NEWS: f64 = 0.2;
 
 /// SplitMix64, and what is made of it.
@@ -122,12 +122,23 @@ struct Report {
     choice: Duration,
 }
 
-/// What happens later: a first token or an end of a request at a gateway's router.
+/// What a gateway knows of a request, which it has sent or hears of `late`: its first token and its end come.
 struct Open {
+    late: f64,
     first: f64,
     end: f64,
     gateway: usize,
     routed: Routed,
+}
+
+/// A request that another gateway will hear of.
+struct Unheard {
+    at: f64,
+    first: f64,
+    end: f64,
+    gateway: usize,
+    replica: usize,
+    what: usize,
 }
 
 fn run(rule: Rule, asked: &[Asked], replicas: usize, pieces: usize, gateways: usize) -> Report {
@@ -138,26 +149,26 @@ fn run(rule: Rule, asked: &[Asked], replicas: usize, pieces: usize, gateways: us
     let mut truth = RouteIndex::new(replicas, pieces);
     let (mut free, mut ends, mut sent) =
         (vec![0.0_f64; replicas], vec![Vec::<f64>::new(); replicas], vec![0; replicas]);
-    let (mut open, mut news) = (Vec::<Open>::new(), Vec::<(f64, usize, usize, usize)>::new());
-    let able: Vec<(usize, u64)> = (0..replicas).map(|r| (r, 0)).collect();
+    let (mut open, mut news) = (Vec::<Open>::new(), Vec::<Unheard>::new());
+    let able: Vec<(usize, u64)> = (0..replicas).map(|r| (r, r as u64)).collect();
     let (mut hit, mut total, mut waits, mut choice) = (0, 0, vec![], Duration::ZERO);
     for (number, Asked { at, request, answer }) in asked.iter().enumerate() {
         let gateway = random.below(gateways);
+        news.retain(|n| {
+            if n.at <= *at {
+                let routed = routers[n.gateway].send(&asked[n.what].request, n.replica, n.replica as u64);
+                open.push(Open { late: NEWS, first: n.first, end: n.end, gateway: n.gateway, routed });
+            }
+            n.at > *at
+        });
         open.retain_mut(|o| {
-            if o.first <= *at {
+            if o.first + o.late <= *at {
                 routers[o.gateway].begun(&mut o.routed);
             }
-            if o.end <= *at {
+            if o.end + o.late <= *at {
                 routers[o.gateway].ended(o.routed);
             }
-            o.end > *at
-        });
-        news.retain(|&(time, from, replica, what)| {
-            if time <= *at {
-                let others = routers.iter_mut().enumerate().filter(|(g, _)| *g != from);
-                others.for_each(|(_, router)| router.heard(&asked[what].request, replica));
-            }
-            time > *at
+            o.end + o.late > *at
         });
         ends.iter_mut().for_each(|ends| ends.retain(|end| end > at));
         let held = truth.found(&request.names);
@@ -188,11 +199,17 @@ fn run(rule: Rule, asked: &[Asked], replicas: usize, pieces: usize, gateways: us
         sent[chosen] += 1;
         waits.push(first - at);
         truth.put(chosen, &request.names);
-        let routed = routers[gateway].send(request, chosen, 0);
-        open.push(Open { first, end, gateway, routed });
-        if gateways > 1 {
-            news.push((at + NEWS, gateway, chosen, number));
-        }
+        let routed = routers[gateway].send(request, chosen, chosen as u64);
+        open.push(Open { late: 0.0, first, end, gateway, routed });
+        let others = (0..gateways).filter(|&other| other != gateway);
+        news.extend(others.map(|gateway| Unheard {
+            at: at + NEWS,
+            first,
+            end,
+            gateway,
+            replica: chosen,
+            what: number,
+        }));
     }
     waits.sort_by(f64::total_cmp);
     let part = |p: usize| waits[(waits.len() * p / 100).min(waits.len() - 1)];

@@ -39,11 +39,12 @@ pub struct ServeArgs {
     /// End in good order when standard input is closed, as it is when the program that started this one has ended
     #[arg(long)]
     exit_with_parent: bool,
-    /// Join the gateway that was started with --replicas-join at this address, as one of its replicas, in the place of listening
-    /// for clients. LAMINA_APP_KEY is the key of both; LAMINA_REPLICA_HOST is the host, or HOST:PORT, at which the gateway
-    /// reaches this process [default: where its connections come from]
-    #[arg(long, value_name = "HOST:PORT", env = "LAMINA_GATEWAY", conflicts_with_all = ["replicas", "replicas_join"])]
-    gateway: Option<String>,
+    /// Join the gateways that were started with --replicas-join at these addresses, as one of their replicas, in the place of
+    /// listening for clients. LAMINA_APP_KEY is the key of all; LAMINA_REPLICA_HOST is the host, or HOST:PORT, at which
+    /// gateways reach this process [default: where its connections come from]
+    #[arg(long, value_name = "HOST:PORT,..", env = "LAMINA_GATEWAY", value_delimiter = ',',
+        conflicts_with_all = ["replicas", "replicas_join"])]
+    gateway: Vec<String>,
     #[command(flatten)]
     options: ServeFlags,
     #[command(flatten)]
@@ -74,8 +75,8 @@ impl Execute for ServeArgs {
         if let Some(place) = ReplicaPlace::of_environment() {
             return Ok(serve_replica(options, &place)?);
         }
-        if let Some(address) = &self.gateway {
-            return join(options, address, self.exit_with_parent);
+        if !self.gateway.is_empty() {
+            return join(options, &self.gateway, self.exit_with_parent);
         }
         // As it was called: what an environment of Python's calls python is a link that knows its packages.
         options.replica_command = std::env::args_os().collect();
@@ -107,12 +108,12 @@ impl Execute for ServeArgs {
     }
 }
 
-/// Answers the requests of a gateway. Signals end the process at once: its answers go on in the other replicas.
-fn join(options: ServeOptions, address: &str, exit_with_parent: bool) -> Result<()> {
+/// Answers the requests of gateways. Signals end the process at once: its answers go on in the other replicas.
+fn join(options: ServeOptions, gateways: &[String], exit_with_parent: bool) -> Result<()> {
     let host = std::env::var("LAMINA_REPLICA_HOST").ok().filter(|host| !host.is_empty());
     let parent = exit_with_parent.then(Parent::watch);
     let orphan = || parent.as_ref().is_some_and(Parent::gone);
-    let replica = JoinedReplica::start(options, address, host.as_deref(), || !orphan())?;
+    let replica = JoinedReplica::start(options, gateways, host.as_deref(), || !orphan())?;
     replica.models().iter().for_each(|name| note(&format!("ready: {name}")));
     while !orphan() {
         if let Some(over) = replica.wait_within(PATIENCE) {

@@ -25,6 +25,11 @@ impl FrameLine {
         FrameLine { stream, reader: FrameReader::new(most) }
     }
 
+    /// From now on frames may have so many bytes.
+    pub fn allow(&mut self, most: usize) {
+        self.reader.allow(most);
+    }
+
     /// Writes frames that stand in these bytes.
     ///
     /// # Errors

@@ -44,12 +44,14 @@ pub enum FrameKind {
     Join,
     /// To a replica that joins: whether it is one of the replicas now.
     Verdict,
-    /// To a replica: its process is to end.
+    /// To a replica: its process is to end. To a gateway: this replica is let go by another one.
     Leave,
+    /// To the engine: names of what is asked. To a gateway: what others ask of this replica.
+    News,
 }
 
 impl FrameKind {
-    const ALL: [FrameKind; 15] = [
+    const ALL: [FrameKind; 16] = [
         FrameKind::Ticket,
         FrameKind::Request,
         FrameKind::Told,
@@ -65,6 +67,7 @@ impl FrameKind {
         FrameKind::Join,
         FrameKind::Verdict,
         FrameKind::Leave,
+        FrameKind::News,
     ];
 
     /// Its number: numbers of kinds never change.

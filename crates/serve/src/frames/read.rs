@@ -34,6 +34,11 @@ impl FrameReader {
         FrameReader { bytes: BytesMut::new(), most }
     }
 
+    /// From now on frames may have so many bytes.
+    pub fn allow(&mut self, most: usize) {
+        self.most = most;
+    }
+
     /// Where the next bytes are read to.
     pub fn room(&mut self) -> &mut BytesMut {
         &mut self.bytes

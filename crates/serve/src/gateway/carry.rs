@@ -172,7 +172,8 @@ impl Carry {
             ));
         }
         self.ticket.draws.waited = self.arrival.elapsed().as_millis() as u64;
-        match Link::open(&place.life.door, &mut self.ticket, &self.body, &self.told).await {
+        let names = self.gateway.desk.is_some().then_some(&self.names);
+        match Link::open(&place.life.door, &mut self.ticket, (&self.body, names), &self.told).await {
             Ok(link) => {
                 let (gateway, number) = (self.gateway.clone(), place.replica.number);
                 let sent = held(&gateway.router).send(&self.names, number, place.life.boot);

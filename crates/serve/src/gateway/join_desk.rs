@@ -3,8 +3,9 @@
 use super::{
     Gateway,
     door::ReplicaDoor,
-    link::PATIENCE,
+    link::{MOST_FRAME, PATIENCE},
     lock::held,
+    others::OtherRequests,
     replicas::{Replica, ReplicaLife},
 };
 use crate::{
@@ -16,7 +17,7 @@ use std::{
     io,
     net::{SocketAddr, TcpListener as BoundListener},
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     net::{TcpListener, TcpStream, lookup_host},
@@ -30,7 +31,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// After an error of accepting.
 const BREATH: Duration = Duration::from_millis(100);
 /// Bytes of what a replica says when it joins, at most: nothing more is held for who has no key.
-const MOST_FRAME: usize = 1 << 20;
+const MOST_HELLO: usize = 1 << 20;
 
 /// Where replicas join.
 pub(super) struct JoinDesk {
@@ -88,7 +89,7 @@ impl Gateway {
 
     /// One connection: the replica's life is as long.
     async fn welcome(&self, desk: &JoinDesk, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
-        let mut line = FrameLine::new(stream, MOST_FRAME);
+        let mut line = FrameLine::new(stream, MOST_HELLO);
         let (gateway, version) = (JoinNonces::fresh(), env!("CARGO_PKG_VERSION").to_owned());
         let challenge = JoinChallenge { nonce: gateway.clone(), version };
         line.send_value(FrameKind::Challenge, &challenge).await?;
@@ -118,7 +119,9 @@ impl Gateway {
                 let proof = nonces.of_gateway(&desk.key);
                 let verdict = JoinVerdict::Joined { number: replica.number, proof };
                 line.send_value(FrameKind::Verdict, &verdict).await?;
-                attend(&mut line, &replica, &life).await
+                line.allow(MOST_FRAME);
+                let others = OtherRequests::new(self, replica.number, life.boot);
+                attend(&mut line, &replica, &life, others).await
             }
         }
     }
@@ -140,7 +143,12 @@ async fn refuse(line: &mut FrameLine, why: &str, again: bool) -> io::Result<()> 
 }
 
 /// Stays with a replica until its connection ends, or it is to end and all of its answers have left.
-async fn attend(line: &mut FrameLine, replica: &Replica, life: &ReplicaLife) -> io::Result<()> {
+async fn attend(
+    line: &mut FrameLine,
+    replica: &Replica,
+    life: &ReplicaLife,
+    mut others: OtherRequests,
+) -> io::Result<()> {
     let mut beat = interval(ALIVE);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let left = async {
@@ -150,9 +158,17 @@ async fn attend(line: &mut FrameLine, replica: &Replica, life: &ReplicaLife) -> 
         }
     };
     tokio::pin!(left);
+    let mut heard = Instant::now();
     loop {
         tokio::select! {
-            frame = line.next(PATIENCE) => { frame?; }
+            frame = line.next(PATIENCE.saturating_sub(heard.elapsed())) => {
+                heard = Instant::now();
+                match frame? {
+                    // Another gateway has let it go: what it answers for this one goes on elsewhere, too.
+                    (FrameKind::Leave, _) => life.leave.cancel(),
+                    (kind, payload) => others.take(kind, &payload),
+                }
+            }
             _ = beat.tick() => line.send(FrameKind::Alive, &[]).await?,
             () = &mut left => return line.send(FrameKind::Leave, &[]).await,
         }

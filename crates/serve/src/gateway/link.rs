@@ -3,7 +3,8 @@
 use super::door::ReplicaDoor;
 use crate::{
     frames::{FrameKind, FrameLine, write_frame, write_value},
-    ticket::RequestTicket,
+    router::RequestNames,
+    ticket::{RequestTicket, RouteNews},
 };
 use bytes::Bytes;
 use std::{io, time::Duration};
@@ -12,20 +13,21 @@ use tokio::{net::TcpStream, time::timeout};
 /// An engine that says nothing for so long is lost: those that live say so every two seconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(6);
 /// Bytes of a frame of an answer at most.
-const MOST_FRAME: usize = 256 << 20;
+pub(super) const MOST_FRAME: usize = 256 << 20;
 
 /// A request on its way.
 pub(super) struct Link(FrameLine);
 
 impl Link {
-    /// Sends a request to the engine behind this door, with what engines before told of its answer.
+    /// Sends a request to the engine behind this door, with what engines before told of its answer. With names the engine tells
+    /// its other gateways of it.
     ///
     /// # Errors
     /// When the engine is not there, or does not read.
     pub async fn open(
         door: &ReplicaDoor,
         ticket: &mut RequestTicket,
-        body: &Bytes,
+        (body, names): (&Bytes, Option<&RequestNames>),
         told: &[Bytes],
     ) -> io::Result<Link> {
         ticket.key.clone_from(&door.key);
@@ -34,6 +36,10 @@ impl Link {
             let mut out = vec![];
             write_value(&mut out, FrameKind::Ticket, ticket);
             write_frame(&mut out, FrameKind::Request, body);
+            if let Some(request) = names {
+                let news = RouteNews::Asked { number: 0, request: request.clone() };
+                write_frame(&mut out, FrameKind::News, &news.written());
+            }
             told.iter().for_each(|mark| write_frame(&mut out, FrameKind::Told, mark));
             write_frame(&mut out, FrameKind::Go, &[]);
             line.write(&out).await?;

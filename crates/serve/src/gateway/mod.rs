@@ -8,6 +8,7 @@ mod door;
 mod join_desk;
 mod link;
 mod lock;
+mod others;
 mod replicas;
 mod watch;
 mod whole;
@@ -18,7 +19,7 @@ use crate::{
     call::{CallContext, HttpCall, SMALL_BODY, pooled, refusal},
     dialect::Dialect,
     error::{ApiError, Cause},
-    router::{MOST_REPLICAS, ReplicaRouter, RequestNames},
+    router::{MOST_NAMES, MOST_REPLICAS, ReplicaRouter, RequestNames},
     run::FixedDraws,
     ticket::ReplicaPlace,
     ticket::{RequestTicket, ResponseHead},
@@ -54,8 +55,6 @@ const OWN: [HeaderName; 9] = [
 ];
 /// How long a request waits for a replica where the options do not say.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
-/// Names that a replica is believed to hold: 64 thousand tokens of four bytes.
-const ROOM: usize = 2048;
 /// When to come back where no replica can answer.
 const LATER: Duration = Duration::from_secs(10);
 
@@ -106,7 +105,7 @@ impl Gateway {
     }
 
     fn new(app: &App, replicas: Replicas, desk: Option<JoinDesk>, most: usize) -> Gateway {
-        let router = Mutex::new(ReplicaRouter::new(most, ROOM));
+        let router = Mutex::new(ReplicaRouter::new(most, MOST_NAMES));
         let settings = ServiceSettings::default();
         Gateway(Arc::new(GatewayState { app: app.clone(), replicas, desk, settings, router }))
     }
@@ -235,7 +234,10 @@ impl Gateway {
 
     /// What a replica is told of a request.
     fn ticket(&self, call: &HttpCall, method: Method, uri: String) -> RequestTicket {
+        let key = call.headers().get("idempotency-key").and_then(|key| key.to_str().ok());
+        let draws = key.map(|key| FixedDraws::of_key(&[&call.caller.tenant, method.as_str(), &uri, key]));
         RequestTicket {
+            draws: draws.unwrap_or_else(FixedDraws::fresh),
             method: method.to_string(),
             uri,
             headers: for_replica(call.headers()),

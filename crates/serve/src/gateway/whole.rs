@@ -48,7 +48,7 @@ impl ServiceSettings {
 
 /// Asks one replica, and waits for the whole response.
 async fn ask(place: &ReplicaSeat, ticket: &RequestTicket, body: &Bytes) -> io::Result<(ResponseHead, Bytes)> {
-    let mut link = Link::open(&place.life.door, &mut ticket.clone(), body, &[]).await?;
+    let mut link = Link::open(&place.life.door, &mut ticket.clone(), (body, None), &[]).await?;
     let (mut head, mut bytes) = (None, BytesMut::new());
     loop {
         match link.next().await? {
@@ -168,7 +168,7 @@ impl Gateway {
         let Some(life) = replica.life() else { return };
         let mut ticket = self.plain_ticket();
         ticket.uri = "/health".into();
-        if let Ok(mut link) = Link::open(&life.door, &mut ticket, &Bytes::new(), &[]).await
+        if let Ok(mut link) = Link::open(&life.door, &mut ticket, (&Bytes::new(), None), &[]).await
             && link.next().await.is_ok()
         {
             life.speaks(true);

@@ -1,13 +1,17 @@
 //! One request of a gateway, from its ticket to its last frame.
 
-use super::port::{AskedRequest, FramePort};
+use super::{
+    desk::ReplicaDesk,
+    news::ToldRequest,
+    port::{AskedRequest, FramePort},
+};
 use crate::{
     app::App,
     call::CallContext,
     frames::FrameKind,
     log::RequestLog,
     run::Attempt,
-    ticket::{AnswerSummary, RequestTicket, ResponseHead},
+    ticket::{AnswerSummary, RequestTicket, ResponseHead, RouteNews},
 };
 use axum::{Router, body::Body, response::Response};
 use http::{Request, header};
@@ -28,8 +32,9 @@ const ALIVE: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// When the gateway is gone, or the request is none: it then ends without an end.
-pub(super) async fn attend(app: App, routes: Router, asked: AskedRequest, port: FramePort) -> io::Result<()> {
-    let AskedRequest { ticket, body, told } = asked;
+pub(super) async fn attend(desk: &ReplicaDesk, asked: AskedRequest, port: FramePort) -> io::Result<()> {
+    let AskedRequest { gateway, ticket, body, names, told } = asked;
+    let app = desk.app.clone();
     let unreadable = || io::Error::from(io::ErrorKind::InvalidData);
     let attempt = Arc::new(Attempt::new(&told).ok_or_else(unreadable)?);
     for kept in &ticket.kept {
@@ -38,9 +43,13 @@ pub(super) async fn attend(app: App, routes: Router, asked: AskedRequest, port: 
     let method = ticket.method.as_str();
     let log = RequestLog::new(ticket.id.as_str().into(), ticket.peer.clone(), method, &ticket.uri);
     app.requests.fetch_add(1, Ordering::SeqCst);
-    let turn = AttendedRequest { app, log, attempt, port };
+    let news = match names {
+        Some(RouteNews::Asked { request, .. }) => Some(desk.news.asked(gateway, request)),
+        _ => None,
+    };
+    let turn = AttendedRequest { app, log, attempt, port, news };
     let request = turn.request(&ticket, body).ok_or_else(unreadable)?;
-    ticket.draws.within(turn.answer(routes, request, &ticket.tenant)).await
+    ticket.draws.within(turn.answer(desk.routes.clone(), request, &ticket.tenant)).await
 }
 
 /// A request that is being answered, until it has ended or is dropped.
@@ -49,6 +58,8 @@ struct AttendedRequest {
     log: RequestLog,
     attempt: Arc<Attempt>,
     port: FramePort,
+    /// For the other gateways.
+    news: Option<ToldRequest>,
 }
 
 impl AttendedRequest {
@@ -107,8 +118,13 @@ impl AttendedRequest {
     fn mark(&mut self, bytes: bool) {
         match self.attempt.is_run() {
             true => {
-                let told = self.attempt.take_mark().filter(|told| bytes || !told.is_empty());
-                told.iter().for_each(|told| self.port.frame(FrameKind::Mark, told));
+                let Some(told) = self.attempt.take_mark().filter(|told| bytes || !told.is_empty()) else {
+                    return;
+                };
+                if !told.is_empty() {
+                    self.news.iter_mut().for_each(ToldRequest::begun);
+                }
+                self.port.frame(FrameKind::Mark, &told);
             }
             false if bytes => self.port.frame(FrameKind::Final, &[]),
             false => {}
@@ -129,7 +145,10 @@ impl AttendedRequest {
         let entry = self.log.entry();
         let kept = entry.kept.as_ref().and_then(|id| Some((id, self.app.kept.find(id, tenant)?)));
         if let Some((id, kept)) = kept {
-            self.port.value(FrameKind::Kept, &kept.written(id, tenant));
+            // Values of this crate always become JSON: their keys are texts.
+            let kept = serde_json::to_vec(&kept.written(id, tenant)).unwrap_or_default();
+            self.port.frame(FrameKind::Kept, &kept);
+            self.news.iter().for_each(|news| news.kept(&kept));
         }
         let summary = AnswerSummary {
             model: entry.model.clone(),

@@ -2,17 +2,15 @@
 
 use super::{
     attend::attend,
+    desk::ReplicaDesk,
     port::{AskedRequest, FramePort},
 };
 use crate::{
-    app::App,
     frames::{FrameKind, FrameReader},
-    ticket::RequestTicket,
+    ticket::{RequestTicket, RouteNews},
 };
-use axum::Router;
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
-use subtle::ConstantTimeEq;
 use tokio::{
     io::AsyncReadExt,
     net::{TcpListener, TcpStream, tcp::OwnedReadHalf},
@@ -27,44 +25,48 @@ const MOST_MARK: usize = 64 << 20;
 const BREATH: Duration = Duration::from_millis(100);
 
 /// Takes connections, each a request that ends with it.
-pub(super) async fn accept(app: App, routes: Router, key: Arc<str>, listener: TcpListener) {
+pub(super) async fn accept(desk: Arc<ReplicaDesk>, listener: TcpListener) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             sleep(BREATH).await;
             continue;
         };
-        tokio::spawn(serve(app.clone(), routes.clone(), key.clone(), stream));
+        tokio::spawn(serve(desk.clone(), stream));
     }
 }
 
-async fn serve(app: App, routes: Router, key: Arc<str>, stream: TcpStream) {
+async fn serve(desk: Arc<ReplicaDesk>, stream: TcpStream) {
     // Tokens are small and must not wait for one another.
     _ = stream.set_nodelay(true);
     let (mut read, write) = stream.into_split();
-    let most = usize::try_from(app.options.max_body).unwrap_or(usize::MAX).max(MOST_MARK);
-    let Ok(Some(asked)) = timeout(ARRIVAL, request(&mut read, &key, most)).await else { return };
+    let most = usize::try_from(desk.app.options.max_body).unwrap_or(usize::MAX).max(MOST_MARK);
+    let Ok(Some(asked)) = timeout(ARRIVAL, request(&mut read, &desk, most)).await else { return };
     let port = FramePort::new(write);
     tokio::select! {
         // Nobody wants the answer any more: dropping it cancels.
         () = gone(&mut read) => {}
-        _ = attend(app, routes, asked, port) => {}
+        _ = attend(&desk, asked, port) => {}
     }
 }
 
-/// Reads a request; none where it is none, or of somebody without the key.
-async fn request(read: &mut OwnedReadHalf, key: &str, most: usize) -> Option<AskedRequest> {
-    let (mut reader, mut ticket, mut body, mut told) = (FrameReader::new(most), None, Bytes::new(), vec![]);
+/// Reads a request; none where it is none, or of somebody without a key.
+async fn request(read: &mut OwnedReadHalf, desk: &ReplicaDesk, most: usize) -> Option<AskedRequest> {
+    let (mut reader, mut sender, mut names) = (FrameReader::new(most), None, None);
+    let (mut body, mut told) = (Bytes::new(), vec![]);
     loop {
         while let Some((kind, payload)) = reader.next().ok()? {
             match kind {
                 FrameKind::Ticket => {
-                    let found: RequestTicket = serde_json::from_slice(&payload).ok()?;
-                    let known: bool = found.key.as_bytes().ct_eq(key.as_bytes()).into();
-                    ticket = Some(known.then_some(found)?);
+                    let ticket: RequestTicket = serde_json::from_slice(&payload).ok()?;
+                    sender = Some((desk.gateway_of(&ticket.key)?, ticket));
                 }
                 FrameKind::Request => body = payload,
+                FrameKind::News => names = RouteNews::read(&payload),
                 FrameKind::Told => told.push(payload),
-                FrameKind::Go => return ticket.map(|ticket| AskedRequest { ticket, body, told }),
+                FrameKind::Go => {
+                    let (gateway, ticket) = sender?;
+                    return Some(AskedRequest { gateway, ticket, body, names, told });
+                }
                 _ => {}
             }
         }

@@ -1,28 +1,29 @@
-//! A replica that joins a gateway which did not start it, and joins again when that one has gone and come back.
+//! A replica that joins gateways which did not start it, and joins each again when that one has gone and come back.
 
-use super::{connection, engine::ReplicaEngine, info::identity};
+use super::{
+    desk::{GatewayMembership, ReplicaDesk},
+    engine::ReplicaEngine,
+    info::identity,
+};
 use crate::{
-    app::App,
     frames::{FrameKind, FrameLine},
     options::ServeOptions,
     server::StartError,
     ticket::{AppKey, JoinChallenge, JoinHello, JoinNonces, JoinRequest, JoinVerdict},
 };
-use axum::Router;
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::mpsc,
+    sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
-    task::AbortHandle,
-    time::{MissedTickBehavior, interval, sleep, timeout},
+    net::TcpStream,
+    task::JoinSet,
+    time::{MissedTickBehavior, interval, timeout},
 };
-use uuid::Uuid;
 
-/// How long a gateway may be away or refuse before a replica gives up.
+/// How long gateways may be away or refuse before a replica that none has taken in gives up.
 const GIVE_UP: Duration = Duration::from_secs(60);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -32,7 +33,7 @@ const ALIVE: Duration = Duration::from_secs(2);
 /// Bytes of what a gateway says to one that joins, at most.
 const MOST_FRAME: usize = 1 << 20;
 
-/// A replica that belongs to a gateway as long as both live. Dropping it ends it at once, whatever it answers.
+/// A replica that belongs to its gateways as long as it and one of them live. Dropping it ends it at once, whatever it answers.
 pub struct JoinedReplica {
     engine: ReplicaEngine,
     over: mpsc::Receiver<Result<(), StartError>>,
@@ -40,10 +41,7 @@ pub struct JoinedReplica {
 
 /// What a replica needs to join.
 struct JoinTerms {
-    app: App,
-    routes: Router,
-    /// Of the gateway.
-    address: String,
+    desk: Arc<ReplicaDesk>,
     /// Host that this process is reached at, and its port; none: where its connections come from, and any port.
     host: Option<String>,
     port: u16,
@@ -52,14 +50,14 @@ struct JoinTerms {
 }
 
 impl JoinedReplica {
-    /// Loads the models as long as `keep` says so, and begins to join the gateway at this address. `host` is where this process is
-    /// reached, as `HOST` or `HOST:PORT`; none where that is where its connections come from.
+    /// Loads the models as long as `keep` says so, and begins to join the gateways at these addresses. `host` is where this
+    /// process is reached, as `HOST` or `HOST:PORT`; none where that is where its connections come from.
     ///
     /// # Errors
     /// When the models cannot be loaded, there is no key, or the system gives no thread.
     pub fn start(
         options: ServeOptions,
-        address: &str,
+        addresses: &[String],
         host: Option<&str>,
         keep: impl FnMut() -> bool,
     ) -> Result<JoinedReplica, StartError> {
@@ -71,21 +69,15 @@ impl JoinedReplica {
         let engine = ReplicaEngine::start(options)?;
         engine.wait_for_models(keep)?;
         let (host, port) = host.map_or((None, 0), named_port);
-        let terms = JoinTerms {
-            app: engine.app.clone(),
-            routes: engine.routes(),
-            address: address.to_owned(),
-            host,
-            port,
-            key,
-            identity: identity(&engine.app),
-        };
+        let desk = ReplicaDesk::new(&engine.app, engine.routes());
+        let terms = JoinTerms { desk, host, port, key, identity: identity(&engine.app) };
         let (tell, over) = mpsc::channel();
-        engine.threads.spawn(async move { _ = tell.send(terms.stay().await) });
+        let addresses = addresses.to_vec();
+        engine.threads.spawn(async move { _ = tell.send(terms.stay_at_all(addresses).await) });
         Ok(JoinedReplica { engine, over })
     }
 
-    /// Waits for the end for at most `time`: the gateway has let go of this replica, or it cannot be joined.
+    /// Waits for the end for at most `time`: a gateway has let go of this replica, or none can be joined.
     pub fn wait_within(&self, time: Duration) -> Option<Result<(), StartError>> {
         self.over.recv_timeout(time).ok()
     }
@@ -119,11 +111,32 @@ enum JoinEnd {
 }
 
 impl JoinTerms {
-    /// Joins, again and again, until the gateway lets go of this replica.
-    async fn stay(self) -> Result<(), StartError> {
+    /// Stays at each of these gateways, until one has let go of this replica.
+    async fn stay_at_all(self, mut addresses: Vec<String>) -> Result<(), StartError> {
+        addresses.sort();
+        addresses.dedup();
+        let (terms, mut stays) = (Arc::new(self), JoinSet::new());
+        for address in addresses {
+            let terms = terms.clone();
+            stays.spawn(async move { terms.stay(address).await });
+        }
+        let mut end = Ok(());
+        while let Some(stay) = stays.join_next().await {
+            match stay.map_err(|e| StartError::Thread(e.into())).and_then(|stay| stay) {
+                Err(e) if stays.is_empty() && !terms.desk.leave.is_cancelled() => end = Err(e),
+                Err(e) => eprintln!("error: {e}"),
+                Ok(()) => {}
+            }
+        }
+        end
+    }
+
+    /// Joins, again and again, until the gateway lets go of this replica. As long as another gateway has taken it in, one that
+    /// is away is waited for.
+    async fn stay(&self, address: String) -> Result<(), StartError> {
         let mut since = Instant::now();
-        loop {
-            let (why, again) = match self.join().await {
+        while !self.desk.leave.is_cancelled() {
+            let (why, again) = match self.join(&address).await {
                 Ok(JoinEnd::Left) => return Ok(()),
                 Ok(JoinEnd::Lost(e)) => {
                     since = Instant::now();
@@ -132,25 +145,29 @@ impl JoinTerms {
                 Ok(JoinEnd::Refused { why, again }) => (why, again),
                 Err(e) => (e.to_string(), true),
             };
-            if !again || since.elapsed() >= GIVE_UP {
-                return Err(StartError::Gateway { address: self.address, why });
+            if self.desk.has_gateway() {
+                since = Instant::now();
             }
-            sleep(PAUSE).await;
+            if !again || since.elapsed() >= GIVE_UP {
+                return Err(StartError::Gateway { address, why });
+            }
+            _ = timeout(PAUSE, self.desk.leave.cancelled()).await;
         }
+        Ok(())
     }
 
     /// Joins once, and stays as long as the connection does.
-    async fn join(&self) -> io::Result<JoinEnd> {
-        let connect = timeout(PATIENCE, TcpStream::connect(&self.address));
+    async fn join(&self, address: &str) -> io::Result<JoinEnd> {
+        let connect = timeout(PATIENCE, TcpStream::connect(address));
         let stream = connect.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
         let here = stream.local_addr()?.ip();
         let mut line = FrameLine::new(stream, MOST_FRAME);
-        let listener = TcpListener::bind(SocketAddr::new(self.bound(here), self.port)).await?;
+        let port = self.desk.listen(SocketAddr::new(self.bound(here), self.port)).await?;
         let challenge: JoinChallenge = line.value(FrameKind::Challenge, PATIENCE).await?;
         let hello = serde_json::to_string(&JoinHello {
             host: self.host.clone(),
-            port: listener.local_addr()?.port(),
-            boot: Uuid::new_v4().as_u64_pair().0,
+            port,
+            boot: self.desk.boot,
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             identity: self.identity.clone(),
@@ -158,6 +175,8 @@ impl JoinTerms {
         let nonces = JoinNonces { gateway: challenge.nonce, replica: JoinNonces::fresh() };
         let proof = nonces.of_replica(&self.key, &hello);
         let request = JoinRequest { nonce: nonces.replica.clone(), hello, proof };
+        // The first request may come before the verdict is read. Who has not the app's key cannot make this one.
+        let member = self.desk.admit(nonces.ticket_key(&self.key));
         line.send_value(FrameKind::Join, &request).await?;
         match line.value(FrameKind::Verdict, PATIENCE).await? {
             JoinVerdict::Refused { why, again } => return Ok(JoinEnd::Refused { why, again }),
@@ -165,12 +184,39 @@ impl JoinTerms {
                 let why = "the gateway does not have the key".to_owned();
                 return Ok(JoinEnd::Refused { why, again: false });
             }
-            JoinVerdict::Joined { .. } => {}
+            JoinVerdict::Joined { .. } => member.begins(),
         }
-        let key = nonces.ticket_key(&self.key).as_str().into();
-        let accepts = tokio::spawn(connection::accept(self.app.clone(), self.routes.clone(), key, listener));
-        let _open = OpenDoor(accepts.abort_handle());
-        Ok(attend(&mut line).await.unwrap_or_else(JoinEnd::Lost))
+        Ok(self.attend(&mut line, &member).await.unwrap_or_else(JoinEnd::Lost))
+    }
+
+    /// Stays until the gateway is gone, or lets go. Meanwhile it is told what others ask.
+    async fn attend(&self, line: &mut FrameLine, member: &GatewayMembership) -> io::Result<JoinEnd> {
+        let mut beat = interval(ALIVE);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (before, mut news) = self.desk.news.listen();
+        line.write(&before).await?;
+        let (mut leaves, mut heard) = (false, Instant::now());
+        loop {
+            tokio::select! {
+                frame = line.next(PATIENCE.saturating_sub(heard.elapsed())) => match frame?.0 {
+                    FrameKind::Leave => {
+                        self.desk.leave.cancel();
+                        return Ok(JoinEnd::Left);
+                    }
+                    _ => heard = Instant::now(),
+                },
+                _ = beat.tick() => line.send(FrameKind::Alive, &[]).await?,
+                // One that has missed some joins again, and is told all.
+                item = news.recv() => match item.map_err(io::Error::other)? {
+                    item if item.from == member.number => {}
+                    item => line.send(item.kind, &item.payload).await?,
+                },
+                () = self.desk.leave.cancelled(), if !leaves => {
+                    leaves = true;
+                    line.send(FrameKind::Leave, &[]).await?;
+                }
+            }
+        }
     }
 
     /// The address to listen on: the one that the gateway sees, or all where another was named.
@@ -179,27 +225,6 @@ impl JoinTerms {
             (None, here) => here,
             (Some(_), IpAddr::V4(_)) => Ipv4Addr::UNSPECIFIED.into(),
             (Some(_), IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
-        }
-    }
-}
-
-/// Requests are taken until this is dropped; those that run go on.
-struct OpenDoor(AbortHandle);
-
-impl Drop for OpenDoor {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Stays until the gateway is gone, or lets go.
-async fn attend(line: &mut FrameLine) -> io::Result<JoinEnd> {
-    let mut beat = interval(ALIVE);
-    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            frame = line.next(PATIENCE) => if frame?.0 == FrameKind::Leave { return Ok(JoinEnd::Left) },
-            _ = beat.tick() => line.send(FrameKind::Alive, &[]).await?,
         }
     }
 }

@@ -2,9 +2,11 @@
 
 mod attend;
 mod connection;
+mod desk;
 mod engine;
 mod info;
 mod join;
+mod news;
 mod port;
 
 pub use join::JoinedReplica;
@@ -14,13 +16,12 @@ use crate::{
     server::StartError,
     ticket::{ReplicaHello, ReplicaPlace},
 };
+use desk::ReplicaDesk;
 use engine::ReplicaEngine;
 use std::{
     io::{Read, Write},
     net::Ipv4Addr,
 };
-use tokio::net::TcpListener;
-use uuid::Uuid;
 
 /// Answers the requests of a gateway until it closes this process's input, or is gone.
 ///
@@ -31,17 +32,11 @@ pub fn serve_replica(mut options: ServeOptions, place: &ReplicaPlace) -> Result<
     options.model.load.threads.get_or_insert((usual / place.of.max(1)).max(1));
     let engine = ReplicaEngine::start(options)?;
     engine.wait_for_models(|| true)?;
-    let listen = |source| StartError::Listen { address: "127.0.0.1".into(), source };
-    let bound = engine.threads.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
-    let listener = bound.map_err(listen)?;
-    let port = listener.local_addr().map_err(listen)?.port();
-    engine.threads.spawn(connection::accept(
-        engine.app.clone(),
-        engine.routes(),
-        place.key.as_str().into(),
-        listener,
-    ));
-    let hello = serde_json::to_string(&ReplicaHello { port, boot: Uuid::new_v4().as_u64_pair().0 });
+    let desk = ReplicaDesk::new(&engine.app, engine.routes());
+    let _member = desk.admit(place.key.clone());
+    let bound = engine.threads.block_on(desk.listen((Ipv4Addr::LOCALHOST, 0).into()));
+    let port = bound.map_err(|source| StartError::Listen { address: "127.0.0.1".into(), source })?;
+    let hello = serde_json::to_string(&ReplicaHello { port, boot: desk.boot });
     println!("{}", hello.unwrap_or_default());
     _ = std::io::stdout().flush();
     // The gateway's end, however it comes, closes this.

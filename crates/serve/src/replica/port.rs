@@ -2,7 +2,7 @@
 
 use crate::{
     frames::{FrameKind, write_frame, write_value},
-    ticket::RequestTicket,
+    ticket::{RequestTicket, RouteNews},
 };
 use bytes::Bytes;
 use serde::Serialize;
@@ -11,8 +11,12 @@ use tokio::{io::AsyncWriteExt, net::tcp::OwnedWriteHalf};
 
 /// A request with what engines before told of its answer.
 pub(super) struct AskedRequest {
+    /// Number of the gateway that asks.
+    pub gateway: usize,
     pub ticket: RequestTicket,
     pub body: Bytes,
+    /// What the other gateways are told of it.
+    pub names: Option<RouteNews>,
     pub told: Vec<Bytes>,
 }
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Replicas at most: a name has a bit for each.
 pub const MOST_REPLICAS: usize = 64;
+/// Names that a replica is believed to hold: 64 thousand tokens of four bytes.
+pub const MOST_NAMES: usize = 2048;
 
 /// Who holds which names.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +63,11 @@ impl RouteIndex {
         }
     }
 
+    /// The names of a replica, the youngest first: given to [`RouteIndex::put`] they come back as they are.
+    pub fn held(&self, replica: usize) -> Vec<u128> {
+        self.held.get(replica).map(|held| held.order.values().rev().copied().collect()).unwrap_or_default()
+    }
+
     /// A replica holds nothing any more: another process has taken its place.
     pub fn forget(&mut self, replica: usize) {
         let Some(held) = self.held.get_mut(replica) else { return };
@@ -104,6 +111,9 @@ mod tests {
         assert_eq!((index.found(&[1, 2, 3]), index.found(&[1, 2, 5, 6])), (vec![2, 1], vec![4, 1]));
         index.put(0, &[7]);
         assert_eq!(index.found(&[1, 2, 5, 6])[0], 3, "the end left first");
+        let mut copy = RouteIndex::new(1, 4);
+        copy.put(0, &index.held(0));
+        assert_eq!((copy.held(0), index.held(2)), (vec![7, 1, 2, 5], vec![]));
         index.forget(0);
         assert_eq!(index.found(&[1, 2]), [0, 1]);
         assert_eq!(index.len(), 2);

@@ -3,7 +3,7 @@
 mod index;
 mod names;
 
-pub use index::{MOST_REPLICAS, RouteIndex};
+pub use index::{MOST_NAMES, MOST_REPLICAS, RouteIndex};
 pub use names::{PIECE, RequestNames};
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -60,6 +60,12 @@ pub struct Routed {
     boot: u64,
 }
 
+/// Among equals, the same text goes to the same process, whichever gateway it comes to: rendezvous hashing.
+fn order(request: &RequestNames, boot: u64) -> u64 {
+    let first = request.names.first().copied().unwrap_or(request.bytes as u128);
+    xxh3_64(&[first.to_le_bytes().as_slice(), &boot.to_le_bytes()].concat())
+}
+
 impl ReplicaRouter {
     /// A router for idle replicas, each with room for so many names.
     pub fn new(replicas: usize, room: usize) -> ReplicaRouter {
@@ -76,25 +82,16 @@ impl ReplicaRouter {
             let own = request.behind(pieces) as f64 * self.rates.byte;
             let waits = load.waiting * self.rates.byte;
             let beside = load.running as f64 * (self.rates.answer + HOLD_UP * own);
-            (waits + own + beside, load.running, self.order(request, replica))
+            (waits + own + beside, load.running, order(request, boot))
         };
         let all = able.iter().map(|able| (cost(able), able.0));
         let least = all.min_by(|(a, _), (b, _)| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
         least.map(|(_, replica)| replica)
     }
 
-    /// Among equals, the same text goes to the same replica: rendezvous hashing.
-    fn order(&self, request: &RequestNames, replica: usize) -> u64 {
-        let first = request.names.first().copied().unwrap_or(request.bytes as u128);
-        xxh3_64(&[first.to_le_bytes().as_slice(), &replica.to_le_bytes()].concat())
-    }
-
-    /// A request is sent to a replica's process.
+    /// A request is sent to a replica's process, by this gateway or another one.
     pub fn send(&mut self, request: &RequestNames, replica: usize, boot: u64) -> Routed {
-        if self.loads[replica].boot != boot {
-            self.index.forget(replica);
-            self.loads[replica] = ReplicaLoad { boot, ..ReplicaLoad::default() };
-        }
+        self.begin(replica, boot);
         let found = self.index.found(&request.names).get(replica).copied().unwrap_or(0);
         let waiting = request.behind(found) as f64;
         self.index.put(replica, &request.names);
@@ -135,9 +132,18 @@ impl ReplicaRouter {
         self.index.found(&request.names).get(replica).copied().unwrap_or(0)
     }
 
-    /// Another gateway has sent a request to this replica.
-    pub fn heard(&mut self, request: &RequestNames, replica: usize) {
-        self.index.put(replica, &request.names);
+    /// A replica's process says what it holds, the youngest name first.
+    pub fn holds(&mut self, names: &[u128], replica: usize, boot: u64) {
+        self.begin(replica, boot);
+        self.index.put(replica, names);
+    }
+
+    /// Forgets what the process before this one had.
+    fn begin(&mut self, replica: usize, boot: u64) {
+        if self.loads[replica].boot != boot {
+            self.index.forget(replica);
+            self.loads[replica] = ReplicaLoad { boot, ..ReplicaLoad::default() };
+        }
     }
 
     /// Names that any replica holds.
@@ -184,5 +190,7 @@ mod tests {
         assert_eq!((router.found(&one, 1), router.entries()), (0, 3));
         router.ended(sent);
         assert_eq!(router.loads[1], ReplicaLoad { boot: 8, ..ReplicaLoad::default() });
+        router.holds(&one.names, 1, 8);
+        assert_eq!(router.found(&one, 1), 50);
     }
 }

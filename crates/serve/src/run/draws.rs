@@ -10,6 +10,7 @@ use std::{
 };
 use tokio::task_local;
 use uuid::Uuid;
+use xxhash_rust::xxh3::Xxh3;
 
 task_local! {
     static SCOPE: DrawScope;
@@ -40,6 +41,17 @@ impl FixedDraws {
     pub fn fresh() -> FixedDraws {
         let (ids, seed) = Uuid::new_v4().as_u64_pair();
         FixedDraws { ids: mixed(ids), seed: mixed(seed), asked: now(), waited: 0 }
+    }
+
+    /// Draws for a request that says by a key of its client's that it is the same as one before, wherever that one came to.
+    pub fn of_key(key: &[&str]) -> FixedDraws {
+        let mut hash = Xxh3::new();
+        for part in key {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part.as_bytes());
+        }
+        let both = hash.digest128();
+        FixedDraws { ids: mixed((both >> 64) as u64), seed: mixed(both as u64), ..FixedDraws::fresh() }
     }
 
     /// Runs a request with these draws.
@@ -110,5 +122,15 @@ mod tests {
             draws.within(async { std::thread::spawn(carried(|| (seed(0), asked_at()))).join() }).await;
         assert_eq!(elsewhere.ok(), Some((one.2, one.4)));
         assert!(seed(0).is_none() && ids::fresh("a") != ids::fresh("a"));
+    }
+
+    #[test]
+    fn keys_of_clients_fix_draws() {
+        let of = |key: &[&str]| {
+            let draws = FixedDraws::of_key(key);
+            (draws.ids, draws.seed)
+        };
+        assert_eq!(of(&["a", "b"]), of(&["a", "b"]));
+        assert!(of(&["a", "b"]) != of(&["ab", ""]) && of(&["a", "b"]) != of(&["a", "c"]));
     }
 }

@@ -3,10 +3,12 @@
 
 mod app_key;
 mod join;
+mod news;
 mod place;
 
 pub use app_key::{AppKey, AppKeyError};
 pub use join::{JoinChallenge, JoinHello, JoinNonces, JoinRequest, JoinVerdict};
+pub use news::RouteNews;
 pub use place::{PLACE, ReplicaHello, ReplicaPlace};
 
 use crate::{call::Caller, run::FixedDraws};

@@ -12,27 +12,33 @@ use std::{
     time::{Duration, Instant},
 };
 
-const KEY: &str = "a key of tests that has thirty-two characters";
+pub const KEY: &str = "a key of tests that has thirty-two characters";
 /// How long anything here may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A gateway at a port, or at any.
-fn gateway(join: &str) -> Server {
+pub fn gateway(join: &str) -> Server {
     let (replicas_join, app_key) = (Some(join.to_owned()), Some(KEY.to_owned()));
     let options = ServeOptions { models: vec![], replicas_join, app_key, ..options() };
     Server::start(options).expect("a free port")
 }
 
 fn engine(at: SocketAddr, key: &str) -> JoinedReplica {
-    let options = ServeOptions { app_key: Some(key.into()), ..options() };
-    JoinedReplica::start(options, &at.to_string(), None, || true).expect("an engine")
+    engine_of(&[at], key)
 }
 
-fn replicas(port: u16) -> Vec<Value> {
+/// An engine of several gateways.
+pub fn engine_of(gateways: &[SocketAddr], key: &str) -> JoinedReplica {
+    let options = ServeOptions { app_key: Some(key.into()), ..options() };
+    let gateways: Vec<String> = gateways.iter().map(SocketAddr::to_string).collect();
+    JoinedReplica::start(options, &gateways, None, || true).expect("an engine")
+}
+
+pub fn replicas(port: u16) -> Vec<Value> {
     get(port, "/replicas").json().as_array().expect("a list").clone()
 }
 
-fn wait(mut done: impl FnMut() -> bool) {
+pub fn wait(mut done: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !done() {
         assert!(Instant::now() < end, "it did not come");
@@ -79,7 +85,7 @@ fn choices(text: &str) -> Vec<Vec<String>> {
 }
 
 /// Reads a stream, and has something happen after its first chunk.
-fn stream(port: u16, seed: u64, then: impl FnOnce()) -> Vec<Vec<String>> {
+pub fn stream(port: u16, seed: u64, then: impl FnOnce()) -> Vec<Vec<String>> {
     let json = [("content-type", "application/json")];
     let mut begun = open(port, "POST", "/v1/completions", &json, long(seed).as_bytes());
     let mut text = begun.begin();

@@ -3,6 +3,7 @@
 mod beams;
 mod client;
 mod frames;
+mod gateways;
 mod infill;
 mod joined;
 mod limits;
