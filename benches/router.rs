@@ -1,9 +1,10 @@
 //! Which replica gets a request: the gateway's router beside other rules, on a trace of conversations, simulated.
 //!
 //! `cargo bench -p lamina-serve --bench router -- [--smoke] [--requests 8000] [--replicas 64] [--pieces 1500] [--gateways 1]
-//! [--alone]`. A prompt is a chain of pieces. A replica is an LRU of pieces, a queue of prompts, and answers that decode side by
-//! side. `--alone`: no two prompts begin alike. What the router believes is compared with a router that sees every replica's
-//! contents; the bars are those of the design: it ends with an error where one is missed.
+//! [--late 20] [--alone]`. A prompt is a chain of pieces. A replica is an LRU of pieces, a queue of prompts, and answers that
+//! decode side by side. Gateways hear of one another through the replicas, `--late` milliseconds later. `--alone`: no two prompts
+//! begin alike. What the router believes is compared with a router that sees every replica's contents; the bars are those of the
+//! design: it ends with an error where one is missed.
 
 use lamina_fixtures::CommandLine;
 use lamina_serve::router::{
@@ -21,8 +22,6 @@ const STEP: f64 = 0.020;
 const ROW: f64 = 0.0015;
 /// Tokens of an answer that a rule expects.
 const USUAL_ANSWER: f64 = 150.0;
-/// How late gateways hear of one another: engines tell them within milliseconds, and a slow link is allowed for.
-const NEWS: f64 = 0.2;
 
 /// SplitMix64, and what is made of it.
 struct Random(u64);
@@ -114,6 +113,16 @@ enum Rule {
     Exact,
 }
 
+/// What is simulated.
+struct Service {
+    replicas: usize,
+    /// Names that a replica has room for.
+    pieces: usize,
+    gateways: usize,
+    /// Seconds after which gateways hear of one another's requests, from the replicas.
+    late: f64,
+}
+
 struct Report {
     found: f64,
     p95: f64,
@@ -141,7 +150,8 @@ struct Unheard {
     what: usize,
 }
 
-fn run(rule: Rule, asked: &[Asked], replicas: usize, pieces: usize, gateways: usize) -> Report {
+fn run(rule: Rule, asked: &[Asked], service: &Service) -> Report {
+    let &Service { replicas, pieces, gateways, late } = service;
     let mut random = Random(7);
     let rates = RouteRates { byte: SECONDS_OF_PIECE / PIECE as f64, answer: ROW * USUAL_ANSWER };
     let mut routers = vec![ReplicaRouter::new(replicas, pieces); gateways];
@@ -157,7 +167,7 @@ fn run(rule: Rule, asked: &[Asked], replicas: usize, pieces: usize, gateways: us
         news.retain(|n| {
             if n.at <= *at {
                 let routed = routers[n.gateway].send(&asked[n.what].request, n.replica, n.replica as u64);
-                open.push(Open { late: NEWS, first: n.first, end: n.end, gateway: n.gateway, routed });
+                open.push(Open { late, first: n.first, end: n.end, gateway: n.gateway, routed });
             }
             n.at > *at
         });
@@ -203,7 +213,7 @@ fn run(rule: Rule, asked: &[Asked], replicas: usize, pieces: usize, gateways: us
         open.push(Open { late: 0.0, first, end, gateway, routed });
         let others = (0..gateways).filter(|&other| other != gateway);
         news.extend(others.map(|gateway| Unheard {
-            at: at + NEWS,
+            at: at + late,
             first,
             end,
             gateway,
@@ -230,13 +240,15 @@ fn main() {
     let replicas = args.number("--replicas").unwrap_or(if smoke { 16 } else { 64 }).min(MOST_REPLICAS);
     let pieces = args.number("--pieces").unwrap_or(1500);
     let gateways = args.number("--gateways").unwrap_or(1);
+    let late = args.number("--late").unwrap_or(20) as f64 / 1e3;
+    let service = Service { replicas, pieces, gateways, late };
     let alone = args.has("--alone");
     let asked = trace(requests, 6.5 * replicas as f64 / 64.0, alone);
     let mut reports = vec![];
     for (name, rule) in
         [("two choices", Rule::TwoChoices), ("seconds", Rule::Seconds), ("exact", Rule::Exact)]
     {
-        let r = run(rule, &asked, replicas, pieces, gateways);
+        let r = run(rule, &asked, &service);
         println!(
             "{name:<12} found {:5.1} %, first token p95 {:6.2} s, p99 {:6.2} s, busiest / mean {:.2}, a choice {:?}",
             100.0 * r.found,
