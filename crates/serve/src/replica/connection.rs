@@ -10,7 +10,7 @@ use crate::{
     ticket::{RequestTicket, RouteNews},
 };
 use bytes::Bytes;
-use std::{sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     io::AsyncReadExt,
     net::{TcpListener, TcpStream, tcp::OwnedReadHalf},
@@ -24,8 +24,25 @@ const MOST_MARK: usize = 64 << 20;
 /// After an error of accepting.
 const BREATH: Duration = Duration::from_millis(100);
 
+/// Takes requests at this address from now on, as long as the process lives; its port. Gateways that reach this process at one
+/// address share it.
+///
+/// # Errors
+/// When it cannot be listened on.
+pub(super) async fn listen(desk: &Arc<ReplicaDesk>, at: SocketAddr) -> io::Result<u16> {
+    let mut ports = desk.ports.lock().await;
+    if let Some(port) = ports.get(&at) {
+        return Ok(*port);
+    }
+    let listener = TcpListener::bind(at).await?;
+    let port = listener.local_addr()?.port();
+    tokio::spawn(accept(desk.clone(), listener));
+    ports.insert(at, port);
+    Ok(port)
+}
+
 /// Takes connections, each a request that ends with it.
-pub(super) async fn accept(desk: Arc<ReplicaDesk>, listener: TcpListener) {
+async fn accept(desk: Arc<ReplicaDesk>, listener: TcpListener) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             sleep(BREATH).await;

@@ -1,11 +1,10 @@
 //! What the gateways of a replica share: who may send requests, where these come in, and the end.
 
-use super::{connection, news::RequestNews};
+use super::news::RequestNews;
 use crate::app::App;
 use axum::Router;
 use std::{
     collections::HashMap,
-    io,
     net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -13,7 +12,7 @@ use std::{
     },
 };
 use subtle::ConstantTimeEq;
-use tokio::{net::TcpListener, sync::Mutex as SharedMutex};
+use tokio::sync::Mutex as SharedMutex;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -28,8 +27,8 @@ pub(super) struct ReplicaDesk {
     pub leave: CancellationToken,
     keys: Mutex<Vec<GatewayKey>>,
     numbers: AtomicUsize,
-    /// The port behind each address that was asked for.
-    ports: SharedMutex<HashMap<SocketAddr, u16>>,
+    /// The port behind each address that is listened on.
+    pub ports: SharedMutex<HashMap<SocketAddr, u16>>,
 }
 
 /// What the requests of a gateway carry.
@@ -53,23 +52,6 @@ impl ReplicaDesk {
             numbers: AtomicUsize::new(0),
             ports: SharedMutex::default(),
         })
-    }
-
-    /// Takes requests at this address from now on, as long as the process lives; its port. Gateways that reach this process at
-    /// one address share it.
-    ///
-    /// # Errors
-    /// When it cannot be listened on.
-    pub async fn listen(self: &Arc<ReplicaDesk>, at: SocketAddr) -> io::Result<u16> {
-        let mut ports = self.ports.lock().await;
-        if let Some(port) = ports.get(&at) {
-            return Ok(*port);
-        }
-        let listener = TcpListener::bind(at).await?;
-        let port = listener.local_addr()?.port();
-        tokio::spawn(connection::accept(self.clone(), listener));
-        ports.insert(at, port);
-        Ok(port)
     }
 
     /// Requests with this key are taken until the membership is dropped; those that run go on.

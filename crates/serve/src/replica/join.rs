@@ -1,6 +1,7 @@
 //! A replica that joins gateways which did not start it, and joins each again when that one has gone and come back.
 
 use super::{
+    connection::listen,
     desk::{GatewayMembership, ReplicaDesk},
     engine::ReplicaEngine,
     info::identity,
@@ -162,7 +163,7 @@ impl JoinTerms {
         let stream = connect.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
         let here = stream.local_addr()?.ip();
         let mut line = FrameLine::new(stream, MOST_FRAME);
-        let port = self.desk.listen(SocketAddr::new(self.bound(here), self.port)).await?;
+        let port = listen(&self.desk, SocketAddr::new(self.bound(here), self.port)).await?;
         let challenge: JoinChallenge = line.value(FrameKind::Challenge, PATIENCE).await?;
         let hello = serde_json::to_string(&JoinHello {
             host: self.host.clone(),

@@ -34,7 +34,7 @@ pub fn serve_replica(mut options: ServeOptions, place: &ReplicaPlace) -> Result<
     engine.wait_for_models(|| true)?;
     let desk = ReplicaDesk::new(&engine.app, engine.routes());
     let _member = desk.admit(place.key.clone());
-    let bound = engine.threads.block_on(desk.listen((Ipv4Addr::LOCALHOST, 0).into()));
+    let bound = engine.threads.block_on(connection::listen(&desk, (Ipv4Addr::LOCALHOST, 0).into()));
     let port = bound.map_err(|source| StartError::Listen { address: "127.0.0.1".into(), source })?;
     let hello = serde_json::to_string(&ReplicaHello { port, boot: desk.boot });
     println!("{}", hello.unwrap_or_default());
