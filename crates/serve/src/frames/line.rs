@@ -7,7 +7,7 @@ use std::{io, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::timeout,
+    time::{Instant, timeout_at},
 };
 
 /// A connection that frames go over.
@@ -15,6 +15,8 @@ use tokio::{
 pub struct FrameLine {
     stream: TcpStream,
     reader: FrameReader,
+    /// Since when the next frame is waited for, or its last bytes came.
+    waits: Option<Instant>,
 }
 
 impl FrameLine {
@@ -22,7 +24,7 @@ impl FrameLine {
     pub fn new(stream: TcpStream, most: usize) -> FrameLine {
         // Tokens are small and must not wait for one another.
         _ = stream.set_nodelay(true);
-        FrameLine { stream, reader: FrameReader::new(most) }
+        FrameLine { stream, reader: FrameReader::new(most), waits: None }
     }
 
     /// From now on frames may have so many bytes.
@@ -56,16 +58,19 @@ impl FrameLine {
         self.send(kind, &serde_json::to_vec(value)?).await
     }
 
-    /// The next frame. The future may be dropped: nothing is lost.
+    /// The next frame. The future may be dropped: nothing is lost, and the time that was waited counts.
     ///
     /// # Errors
     /// When the connection has ended, is damaged, or brings nothing for so long.
     pub async fn next(&mut self, patience: Duration) -> io::Result<(FrameKind, Bytes)> {
         loop {
             if let Some(frame) = self.reader.next().map_err(io::Error::other)? {
+                self.waits = None;
                 return Ok(frame);
             }
-            let read = timeout(patience, self.stream.read_buf(self.reader.room())).await;
+            let end = *self.waits.get_or_insert_with(Instant::now) + patience;
+            let read = timeout_at(end, self.stream.read_buf(self.reader.room())).await;
+            self.waits = read.is_ok().then(Instant::now);
             if read.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -83,5 +88,38 @@ impl FrameLine {
                 Err(io::Error::other(format!("the other side says {found:?} where {kind:?} is due")))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::{
+        net::TcpListener,
+        time::{sleep, timeout},
+    };
+
+    /// Who attends to a line does other things between: a beat of its own, news. The other side is silent all the same.
+    #[tokio::test]
+    async fn silence_counts_also_where_waiting_is_interrupted() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let near = TcpStream::connect(listener.local_addr().expect("an address")).await.expect("a peer");
+        let (far, _) = listener.accept().await.expect("a peer");
+        let (mut near, mut far) = (FrameLine::new(near, 100), FrameLine::new(far, 100));
+        let patience = Duration::from_millis(300);
+        let mut attend = async || loop {
+            tokio::select! {
+                frame = near.next(patience) => return frame.map(|(kind, _)| kind).map_err(|e| e.kind()),
+                () = sleep(patience / 10) => {}
+            }
+        };
+        let begun = Instant::now();
+        assert_eq!(timeout(patience * 30, attend()).await, Ok(Err(io::ErrorKind::TimedOut)));
+        assert!(begun.elapsed() >= patience);
+        far.send(FrameKind::Alive, &[]).await.expect("a reader");
+        assert_eq!(timeout(patience * 30, attend()).await, Ok(Ok(FrameKind::Alive)), "what has come counts");
+        let begun = Instant::now();
+        assert_eq!(timeout(patience * 30, attend()).await, Ok(Err(io::ErrorKind::TimedOut)));
+        assert!(begun.elapsed() >= patience, "from the frame on");
     }
 }

@@ -46,12 +46,14 @@ pub enum FrameKind {
     Verdict,
     /// To a replica: its process is to end. To a gateway: this replica is let go by another one.
     Leave,
-    /// To the engine: names of what is asked. To a gateway: what others ask of this replica.
+    /// To a gateway: what others ask of this replica.
     News,
+    /// To the engine: names of the request's text, for its other gateways.
+    Names,
 }
 
 impl FrameKind {
-    const ALL: [FrameKind; 16] = [
+    const ALL: [FrameKind; 17] = [
         FrameKind::Ticket,
         FrameKind::Request,
         FrameKind::Told,
@@ -68,6 +70,7 @@ impl FrameKind {
         FrameKind::Verdict,
         FrameKind::Leave,
         FrameKind::News,
+        FrameKind::Names,
     ];
 
     /// Its number: numbers of kinds never change.

@@ -17,7 +17,7 @@ use std::{
     io,
     net::{SocketAddr, TcpListener as BoundListener},
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::{
     net::{TcpListener, TcpStream, lookup_host},
@@ -158,17 +158,13 @@ async fn attend(
         }
     };
     tokio::pin!(left);
-    let mut heard = Instant::now();
     loop {
         tokio::select! {
-            frame = line.next(PATIENCE.saturating_sub(heard.elapsed())) => {
-                heard = Instant::now();
-                match frame? {
-                    // Another gateway has let it go: what it answers for this one goes on elsewhere, too.
-                    (FrameKind::Leave, _) => life.leave.cancel(),
-                    (kind, payload) => others.take(kind, &payload),
-                }
-            }
+            frame = line.next(PATIENCE) => match frame? {
+                // Another gateway has let it go: what it answers for this one goes on elsewhere, too.
+                (FrameKind::Leave, _) => life.leave.cancel(),
+                (kind, payload) => others.take(kind, &payload),
+            },
             _ = beat.tick() => line.send(FrameKind::Alive, &[]).await?,
             () = &mut left => return line.send(FrameKind::Leave, &[]).await,
         }

@@ -4,7 +4,7 @@ use super::door::ReplicaDoor;
 use crate::{
     frames::{FrameKind, FrameLine, write_frame, write_value},
     router::RequestNames,
-    ticket::{RequestTicket, RouteNews},
+    ticket::RequestTicket,
 };
 use bytes::Bytes;
 use std::{io, time::Duration};
@@ -36,10 +36,7 @@ impl Link {
             let mut out = vec![];
             write_value(&mut out, FrameKind::Ticket, ticket);
             write_frame(&mut out, FrameKind::Request, body);
-            if let Some(request) = names {
-                let news = RouteNews::Asked { number: 0, request: request.clone() };
-                write_frame(&mut out, FrameKind::News, &news.written());
-            }
+            names.iter().for_each(|names| write_frame(&mut out, FrameKind::Names, &names.written()));
             told.iter().for_each(|mark| write_frame(&mut out, FrameKind::Told, mark));
             write_frame(&mut out, FrameKind::Go, &[]);
             line.write(&out).await?;

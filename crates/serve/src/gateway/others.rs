@@ -33,7 +33,7 @@ impl OtherRequests {
     fn hear(&mut self, news: RouteNews) {
         let mut router = held(&self.gateway.router);
         match news {
-            RouteNews::Holds(names) => router.holds(&names, self.replica, self.boot),
+            RouteNews::Holds(names) => router.holds(&names.names, self.replica, self.boot),
             RouteNews::Asked { number, request } => {
                 self.running.insert(number, router.send(&request, self.replica, self.boot));
             }

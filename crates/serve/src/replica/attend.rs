@@ -11,7 +11,7 @@ use crate::{
     frames::FrameKind,
     log::RequestLog,
     run::Attempt,
-    ticket::{AnswerSummary, RequestTicket, ResponseHead, RouteNews},
+    ticket::{AnswerSummary, RequestTicket, ResponseHead},
 };
 use axum::{Router, body::Body, response::Response};
 use http::{Request, header};
@@ -43,10 +43,7 @@ pub(super) async fn attend(desk: &ReplicaDesk, asked: AskedRequest, port: FrameP
     let method = ticket.method.as_str();
     let log = RequestLog::new(ticket.id.as_str().into(), ticket.peer.clone(), method, &ticket.uri);
     app.requests.fetch_add(1, Ordering::SeqCst);
-    let news = match names {
-        Some(RouteNews::Asked { request, .. }) => Some(desk.news.asked(gateway, request)),
-        _ => None,
-    };
+    let news = names.map(|names| desk.news.asked(gateway, names));
     let turn = AttendedRequest { app, log, attempt, port, news };
     let request = turn.request(&ticket, body).ok_or_else(unreadable)?;
     ticket.draws.within(turn.answer(desk.routes.clone(), request, &ticket.tenant)).await

@@ -7,7 +7,8 @@ use super::{
 };
 use crate::{
     frames::{FrameKind, FrameReader},
-    ticket::{RequestTicket, RouteNews},
+    router::RequestNames,
+    ticket::RequestTicket,
 };
 use bytes::Bytes;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
@@ -78,7 +79,7 @@ async fn request(read: &mut OwnedReadHalf, desk: &ReplicaDesk, most: usize) -> O
                     sender = Some((desk.gateway_of(&ticket.key)?, ticket));
                 }
                 FrameKind::Request => body = payload,
-                FrameKind::News => names = RouteNews::read(&payload),
+                FrameKind::Names => names = RequestNames::read(&payload),
                 FrameKind::Told => told.push(payload),
                 FrameKind::Go => {
                     let (gateway, ticket) = sender?;

@@ -196,15 +196,12 @@ impl JoinTerms {
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (before, mut news) = self.desk.news.listen();
         line.write(&before).await?;
-        let (mut leaves, mut heard) = (false, Instant::now());
+        let mut leaves = false;
         loop {
             tokio::select! {
-                frame = line.next(PATIENCE.saturating_sub(heard.elapsed())) => match frame?.0 {
-                    FrameKind::Leave => {
-                        self.desk.leave.cancel();
-                        return Ok(JoinEnd::Left);
-                    }
-                    _ => heard = Instant::now(),
+                frame = line.next(PATIENCE) => if frame?.0 == FrameKind::Leave {
+                    self.desk.leave.cancel();
+                    return Ok(JoinEnd::Left);
                 },
                 _ = beat.tick() => line.send(FrameKind::Alive, &[]).await?,
                 // One that has missed some joins again, and is told all.

@@ -56,7 +56,7 @@ impl RequestNews {
         let state = self.state();
         let mut out = vec![];
         let mut write = |news: RouteNews| write_frame(&mut out, FrameKind::News, &news.written());
-        write(RouteNews::Holds(state.index.held(0)));
+        write(RouteNews::Holds(RequestNames { names: state.index.held(0), bytes: 0 }));
         for (&number, running) in &state.running {
             write(RouteNews::Asked { number, request: running.request.clone() });
             if running.begun {
@@ -143,8 +143,11 @@ mod tests {
         one.begun();
         one.begun();
         let (before, mut then) = news.listen();
-        let held = RouteNews::Holds(vec![10, 11, 20, 21]);
-        assert_eq!(read(&before), [held, asked(1, 10), RouteNews::Begun(1), asked(2, 20)]);
+        let holds = |names: &[u128]| RouteNews::Holds(RequestNames { names: names.to_vec(), bytes: 0 });
+        assert_eq!(
+            read(&before),
+            [holds(&[10, 11, 20, 21]), asked(1, 10), RouteNews::Begun(1), asked(2, 20)]
+        );
         let three = news.asked(4, request(30));
         three.kept(b"{}");
         drop((one, two));
@@ -155,6 +158,6 @@ mod tests {
         assert_eq!(told(), Ok((1, FrameKind::News, Some(RouteNews::Over(2)))));
         assert!(told().is_err());
         drop(three);
-        assert_eq!(read(&news.listen().0), [RouteNews::Holds(vec![30, 31, 10, 11, 20, 21])]);
+        assert_eq!(read(&news.listen().0), [holds(&[30, 31, 10, 11, 20, 21])]);
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::{
     frames::{FrameKind, write_frame, write_value},
-    ticket::{RequestTicket, RouteNews},
+    router::RequestNames,
+    ticket::RequestTicket,
 };
 use bytes::Bytes;
 use serde::Serialize;
@@ -16,7 +17,7 @@ pub(super) struct AskedRequest {
     pub ticket: RequestTicket,
     pub body: Bytes,
     /// What the other gateways are told of it.
-    pub names: Option<RouteNews>,
+    pub names: Option<RequestNames>,
     pub told: Vec<Bytes>,
 }
 

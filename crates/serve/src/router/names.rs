@@ -1,6 +1,7 @@
 //! Names of the beginnings of a request's text: two requests that begin alike have the same first names, whatever dialect they
 //! are in. No tokenizer, template or model is needed.
 
+use super::MOST_NAMES;
 use serde_json::Value;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
@@ -56,6 +57,22 @@ impl RequestNames {
             }
         }
         namer.out
+    }
+
+    /// As bytes, integers in little endian: the bytes of the text, then names, as many as a replica is believed to hold.
+    pub fn written(&self) -> Vec<u8> {
+        let mut out = (self.bytes as u64).to_le_bytes().to_vec();
+        self.names.iter().take(MOST_NAMES).for_each(|name| out.extend_from_slice(&name.to_le_bytes()));
+        out
+    }
+
+    /// From bytes; none where they are none.
+    pub fn read(bytes: &[u8]) -> Option<RequestNames> {
+        let (length, names) = bytes.split_first_chunk::<8>()?;
+        let (names, rest) = names.as_chunks::<16>();
+        let whole = rest.is_empty() && names.len() <= MOST_NAMES;
+        let names = whole.then(|| names.iter().map(|name| u128::from_le_bytes(*name)).collect())?;
+        Some(RequestNames { names, bytes: usize::try_from(u64::from_le_bytes(*length)).ok()? })
     }
 
     /// Bytes behind the first `pieces` names.

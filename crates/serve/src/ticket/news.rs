@@ -1,13 +1,13 @@
 //! What a replica tells each of its gateways of what the others ask of it, so that all of them choose by the same knowledge.
 
-use crate::router::{MOST_NAMES, RequestNames};
+use crate::router::RequestNames;
 use bytes::Buf;
 
 /// A message to a gateway. Numbers of requests are the replica's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteNews {
     /// The replica has computed these names, the youngest first.
-    Holds(Vec<u128>),
+    Holds(RequestNames),
     /// It was given a request.
     Asked {
         /// Which.
@@ -22,79 +22,50 @@ pub enum RouteNews {
 }
 
 impl RouteNews {
-    /// As bytes: a kind, then integers in little endian.
+    /// As bytes: a kind, the number of a request in little endian (0: of none), names.
     pub fn written(&self) -> Vec<u8> {
-        let kind = match self {
-            RouteNews::Holds(_) => 1,
-            RouteNews::Asked { .. } => 2,
-            RouteNews::Begun(_) => 3,
-            RouteNews::Over(_) => 4,
+        let (kind, number, names) = match self {
+            RouteNews::Holds(names) => (1, 0, Some(names)),
+            RouteNews::Asked { number, request } => (2, *number, Some(request)),
+            RouteNews::Begun(number) => (3, *number, None),
+            RouteNews::Over(number) => (4, *number, None),
         };
         let mut out = vec![kind];
-        match self {
-            RouteNews::Holds(names) => write_names(&mut out, names),
-            RouteNews::Asked { number, request } => {
-                out.extend_from_slice(&number.to_le_bytes());
-                out.extend_from_slice(&(request.bytes as u64).to_le_bytes());
-                write_names(&mut out, &request.names);
-            }
-            RouteNews::Begun(number) | RouteNews::Over(number) => {
-                out.extend_from_slice(&number.to_le_bytes());
-            }
-        }
+        out.extend_from_slice(&number.to_le_bytes());
+        names.iter().for_each(|names| out.extend(names.written()));
         out
     }
 
     /// A message from bytes; none where they are none.
     pub fn read(mut bytes: &[u8]) -> Option<RouteNews> {
-        Some(match bytes.try_get_u8().ok()? {
-            1 => RouteNews::Holds(read_names(bytes)?),
-            2 => {
-                let number = bytes.try_get_u64_le().ok()?;
-                let length = usize::try_from(bytes.try_get_u64_le().ok()?).ok()?;
-                RouteNews::Asked {
-                    number,
-                    request: RequestNames { bytes: length, names: read_names(bytes)? },
-                }
-            }
-            3 => RouteNews::Begun(bytes.try_get_u64_le().ok()?),
-            4 => RouteNews::Over(bytes.try_get_u64_le().ok()?),
+        let (kind, number) = (bytes.try_get_u8().ok()?, bytes.try_get_u64_le().ok()?);
+        Some(match kind {
+            1 => RouteNews::Holds(RequestNames::read(bytes)?),
+            2 => RouteNews::Asked { number, request: RequestNames::read(bytes)? },
+            3 => RouteNews::Begun(number),
+            4 => RouteNews::Over(number),
             _ => return None,
         })
     }
 }
 
-fn write_names(out: &mut Vec<u8>, names: &[u128]) {
-    names.iter().take(MOST_NAMES).for_each(|name| out.extend_from_slice(&name.to_le_bytes()));
-}
-
-fn read_names(bytes: &[u8]) -> Option<Vec<u128>> {
-    let (names, rest) = bytes.as_chunks::<16>();
-    (rest.is_empty() && names.len() <= MOST_NAMES)
-        .then(|| names.iter().map(|name| u128::from_le_bytes(*name)).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::router::MOST_NAMES;
 
     #[test]
     fn news_come_back_and_what_is_cut_is_none() {
-        let names: Vec<u128> = (0..3).map(|i| u128::MAX - i).collect();
-        let request = RequestNames { names: names.clone(), bytes: 400 };
-        let all = [
-            RouteNews::Holds(names),
-            RouteNews::Asked { number: 7, request },
-            RouteNews::Begun(7),
-            RouteNews::Over(8),
-        ];
+        let request = RequestNames { names: (0..3).map(|i| u128::MAX - i).collect(), bytes: 400 };
+        let asked = RouteNews::Asked { number: 7, request: request.clone() };
+        let all = [RouteNews::Holds(request), asked, RouteNews::Begun(7), RouteNews::Over(8)];
         for news in all {
             let bytes = news.written();
             assert_eq!(RouteNews::read(&bytes), Some(news.clone()));
             assert_eq!(RouteNews::read(&bytes[..bytes.len() - 1]), None, "{news:?}");
         }
         assert_eq!((RouteNews::read(&[]), RouteNews::read(&[9, 1])), (None, None));
-        let long = RouteNews::Holds(vec![1; MOST_NAMES + 5]);
-        assert_eq!(RouteNews::read(&long.written()), Some(RouteNews::Holds(vec![1; MOST_NAMES])));
+        let long = |count: usize| RequestNames { names: vec![1; count], bytes: 1 << 20 };
+        assert_eq!(RequestNames::read(&long(MOST_NAMES + 5).written()), Some(long(MOST_NAMES)));
     }
 }

@@ -6,7 +6,10 @@ use crate::{
 };
 use lamina_serve::{JoinedReplica, Server};
 use serde_json::{Value, json};
-use std::net::SocketAddr;
+use std::{
+    net::{SocketAddr, TcpListener},
+    time::{Duration, Instant},
+};
 
 /// A gateway, and where replicas join it.
 fn one() -> (Server, SocketAddr) {
@@ -41,7 +44,7 @@ fn prompt_tokens(port: u16, address: &str) -> f64 {
 #[test]
 fn a_gateway_chooses_by_what_others_have_asked() {
     let (first, at) = one();
-    let place = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let place = TcpListener::bind("127.0.0.1:0").expect("a port");
     let late = place.local_addr().expect("an address");
     drop(place);
     let engines: Vec<JoinedReplica> = (0..2).map(|_| engine_of(&[at, late], KEY)).collect();
@@ -65,10 +68,7 @@ fn a_gateway_chooses_by_what_others_have_asked() {
         assert!(prompt_tokens(second.port(), &idle[0]) > 6.0);
     });
     assert_eq!(got, whole);
-    assert!(
-        engines.iter().all(|engine| engine.wait_within(std::time::Duration::ZERO).is_none()),
-        "they live"
-    );
+    assert!(engines.iter().all(|engine| engine.wait_within(Duration::ZERO).is_none()), "they live");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn one_that_is_let_go_leaves_all_gateways() {
     });
     assert_eq!(got, whole, "what it answered for the other gateway goes on elsewhere");
     wait(|| replicas(second.port()).len() == 1);
-    let over = |engine: &JoinedReplica| engine.wait_within(std::time::Duration::from_millis(500));
+    let over = |engine: &JoinedReplica| engine.wait_within(Duration::from_millis(500));
     let ended: Vec<bool> = engines.iter().map(|engine| matches!(over(engine), Some(Ok(())))).collect();
     assert_eq!(ended.iter().filter(|ended| **ended).count(), 1);
 }
@@ -135,11 +135,8 @@ fn a_gateway_that_is_gone_takes_no_replica_with_it() {
     let got = stream(second.port(), 3, || drop(first.take()));
     assert_eq!((got == whole, replicas(second.port()).len()), (true, 2));
     let back = gateway(&a.to_string());
-    let end = std::time::Instant::now() + PATIENCE;
+    let end = Instant::now() + PATIENCE;
     while replicas(back.port()).len() < 2 {
-        assert!(
-            std::time::Instant::now() < end
-                && engines[0].wait_within(std::time::Duration::from_millis(20)).is_none()
-        );
+        assert!(Instant::now() < end && engines[0].wait_within(Duration::from_millis(20)).is_none());
     }
 }
