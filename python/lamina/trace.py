@@ -53,7 +53,9 @@ class Figure:
         self.svg = svg
 
     def save(self, path: Path) -> None:
-        """Writes it as an .svg file."""
+        """Writes it as an .svg file. The page has a button that saves a PNG."""
+        if not str(os.fspath(path)).endswith(".svg"):
+            raise InvalidRequestError(f"{str(path)!r} does not end in .svg; for a PNG use the button of the page")
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.svg)
 
@@ -169,6 +171,16 @@ class Trace:
     def stages(self) -> Columns:
         """What tokens were chosen from, sampler by sampler."""
         return self._columns("stage")
+
+    @property
+    def texts(self) -> Columns:
+        """Texts that went out: one for each token that has one, and the rest behind the last."""
+        return self._columns("text")
+
+    @property
+    def streams(self) -> Columns:
+        """What was read or sent for weights that do not stay in memory, while operators ran."""
+        return self._columns("stream")
 
     @property
     def lens(self) -> Columns:

@@ -46,6 +46,30 @@ def test_figures_are_drawn(tmp_path, name):
     assert wrong.returncode != 0 and ".svg or .html" in wrong.stderr
 
 
+CURVES = {
+    "plan": (["--context", "512"], ["MB of memory", "along tokens before it", "along answers at once"]),
+    "bench": (
+        ["--prompt", "16", "--gen", "4", "--repeat", "2", "--depth", "0,16,32", "--batch", "1,2,4", "--threads", "1"],
+        ["tokens/s of a prompt, along tokens before it", "along tokens before them", "along answers at once; gold"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_speeds_are_curves(tmp_path, name):
+    arguments, curves = CURVES[name]
+    done = lamina(name, PACKAGED, *arguments, "--plot", tmp_path / "curves.html")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "curves.html").read_text(encoding="utf-8")
+    assert text.count('role="img"') == 1 + len(curves)
+    for curve in curves:
+        assert f"{curve}" in text, curve
+    # Each place of a curve is a row of numbers that fall or rise with it.
+    rows = [[cell.split("<")[0] for cell in row.split("<td>")[1:]] for row in text.split("<tr>")]
+    batch = [row for row in rows if row and row[0] in ("1", "2", "4")]
+    assert len(batch) >= 3 and all(float(row[1]) > 0 for row in batch)
+
+
 def test_a_terminal_shows_a_server(server):
     shown = lamina("top", server.url, "--once")
     assert shown.returncode == 0, shown.stderr

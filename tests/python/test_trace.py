@@ -46,10 +46,36 @@ def test_what_is_saved_is_read_again(llm, tmp_path):
     assert trace.figure("limits").svg.startswith("<svg xmlns")
     with pytest.raises(lamina.InvalidRequestError, match="there are"):
         trace.figure("nothing")
+    with pytest.raises(lamina.InvalidRequestError, match="button of the page"):
+        trace.figure("limits").save(tmp_path / "limits.png")
     with pytest.raises(lamina.InvalidRequestError, match="ends in none"):
         trace.save(tmp_path / "t.doc")
     with pytest.raises(lamina.InvalidRequestError, match="steps ops tokens"):
         llm.trace(PROMPT, detail="all")
+
+
+def test_texts_are_told_as_they_go_out(llm):
+    want = llm.generate(PROMPT, max_tokens=40, temperature=0.0).text
+    stop = want[10:12] + "\N{SNOWMAN}"  # begins like the answer, which never reaches its end
+    trace = llm.trace(PROMPT, max_tokens=40, temperature=0.0, stop=[stop])
+    sent, held = trace.texts["bytes"], trace.texts["held"]
+    assert trace.text == want and sum(sent) == len(want.encode())
+    assert max(held) >= 1 and held[-1] == 0 and (sent[1:] >= held[:-1]).any()
+    assert f"At most {max(held)} bytes were held back" in repr(trace)
+
+
+def test_streamed_operators_say_what_they_waited_for(shared, tmp_path):
+    policy = lamina.Policy(rules=["experts=disk"])
+    with lamina.LLM(shared / "golden" / "mixtral", context=128, progress=False, offload=policy, panel_cache=tmp_path) as llm:
+        trace = llm.trace([5, 6, 7], detail="ops", max_tokens=12, temperature=0.0)
+    streams, steps = trace.streams, trace.steps
+    names = {trace.data["plan"]["ops"][op]["name"] for op in streams["op"]}
+    assert names == {"Experts"} and sum(streams["bytes"]) > 0
+    assert sum(streams["hits"]) + sum(streams["misses"]) > 0
+    for step in set(streams["step"]):
+        own = streams["step"] == step
+        assert sum(streams["waited"][own]) <= steps["waited"][steps["step"] == step][0]
+    assert "were in memory" in repr(trace)
 
 
 def test_an_older_recording_stands_beside_a_newer_one(llm, tmp_path):

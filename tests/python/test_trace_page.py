@@ -65,11 +65,33 @@ def test_keys_alone_reach_all(page):
     page.run(key.format("t"))
     assert page.run("getComputedStyle(document.body).backgroundColor") != theme
     reached = set()
-    for _ in range(80):
+    for _ in range(120):
         page.press("Tab")
         reached.add(page.run("document.activeElement.tagName + ' ' + (document.activeElement.getAttribute('aria-label') ?? '')"))
     figures = page.run("[...document.querySelectorAll('figure')].map((f) => 'FIGURE ' + f.getAttribute('aria-label'))")
     assert set(figures) <= reached
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_figures_are_saved_as_pixels(page, scheme):
+    page.colours(scheme)
+    page.run("window.saved = []; URL.createObjectURL = blob => { blob.arrayBuffer().then(b => saved.push(new Uint8Array(b))); return '#'; }")
+    size = page.run(
+        "(() => { const f = document.querySelector('#limits figure'); f.querySelector('figcaption button').click();"
+        " return f.querySelector('svg[role=img]').getAttribute('viewBox').split(' ').map(Number); })()"
+    )
+    page.wait("window.saved.length > 0")
+    data = bytes(page.run("[...saved[0]]"))
+    (PICTURES / f"saved-{scheme}.png").write_bytes(data)
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert [int.from_bytes(data[at : at + 4], "big") for at in (16, 20)] == [2 * size[2], 2 * size[3]]
+    colours = page.run(
+        "(async () => { const image = await createImageBitmap(new Blob([saved[0]])), canvas = new OffscreenCanvas(image.width, image.height);"
+        " const draw = canvas.getContext('2d'); draw.drawImage(image, 0, 0);"
+        " const all = draw.getImageData(0, 0, image.width, image.height).data, seen = new Set();"
+        " for (let i = 0; i < all.length; i += 4) seen.add(all[i] + ' ' + all[i + 1] + ' ' + all[i + 2]); return [seen.size, all[0]]; })()"
+    )
+    assert colours[0] > 20 and (colours[1] > 128) == (scheme == "light"), "it has the theme's colours"
 
 
 def test_it_prints_all_and_fits_a_telephone(page):

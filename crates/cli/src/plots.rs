@@ -1,8 +1,11 @@
 //! Figures of commands as pictures.
 
 use lamina::{Forecast, ModelInfo};
-use lamina_see::plot::{Plot, PlotForm, RateBar, conditions};
-use lamina_tools::{Inspection, Perplexity, bench::BenchReport};
+use lamina_see::plot::{Plot, PlotCurve, PlotForm, RateBar, conditions};
+use lamina_tools::{
+    Inspection, Perplexity,
+    bench::{BenchReport, Speed},
+};
 use std::{collections::BTreeMap, path::Path};
 
 /// Points of a curve at most.
@@ -38,31 +41,94 @@ pub fn bench(report: &BenchReport) -> Plot {
     Plot {
         title: "Speed".into(),
         conditions: of_model(&report.info) + "; in turn, one run",
-        form: PlotForm::Bars { unit: "tokens/s", bars: prefill.chain(decode).chain(jobs).collect() },
+        form: with_curves(
+            PlotForm::Bars { unit: "tokens/s", bars: prefill.chain(decode).chain(jobs).collect() },
+            [
+                along("tokens/s of a prompt", "tokens before it", &report.prefill, |s| s.depth, &|_| None),
+                along("tokens/s of answers", "tokens before them", &report.decode, |s| s.depth, &allowed),
+                along("tokens/s of answers", "answers at once", &report.decode, |s| s.batch, &allowed),
+            ],
+        ),
     }
 }
 
-/// What a model takes of memory, and how fast answers are with how much of it.
-pub fn plan(forecast: &Forecast, model: Option<&Path>, speeds: &[(u64, f64)]) -> Plot {
+/// Measurements of more than two places as a curve: of those that are like the first but for what `place` says.
+fn along(
+    name: &'static str,
+    along: &'static str,
+    speeds: &[Speed],
+    place: fn(&Speed) -> usize,
+    allowed: &dyn Fn(usize) -> Option<f64>,
+) -> Option<PlotCurve> {
+    let first = speeds.first()?;
+    let apart = |s: &Speed| {
+        [s.n != first.n, s.depth != first.depth, s.batch != first.batch].iter().filter(|d| **d).count()
+    };
+    let own: Vec<&Speed> =
+        speeds.iter().filter(|s| apart(s) == usize::from(place(s) != place(first))).collect();
+    let sorted = |s: &Speed| {
+        let mut all = s.tok_s.clone();
+        all.sort_by(f64::total_cmp);
+        all
+    };
+    let middle = |s: &&Speed| sorted(s).get(s.tok_s.len() / 2).copied().unwrap_or(f64::NAN);
+    let range = |s: &&Speed| sorted(s).first().copied().zip(sorted(s).last().copied());
+    (own.len() > 2).then(|| PlotCurve {
+        name,
+        along,
+        values: own.iter().map(middle).collect(),
+        places: own.iter().map(|s| place(s) as f64).collect(),
+        ranges: own.iter().filter_map(range).collect(),
+        limits: own.iter().filter_map(|s| allowed(s.batch)).collect(),
+    })
+}
+
+/// A drawing with the curves that there are below it.
+fn with_curves(form: PlotForm, curves: impl IntoIterator<Item = Option<PlotCurve>>) -> PlotForm {
+    let curves: Vec<PlotForm> = curves.into_iter().flatten().map(PlotForm::Curve).collect();
+    if curves.is_empty() { form } else { PlotForm::Stack(std::iter::once(form).chain(curves).collect()) }
+}
+
+/// Speeds that are foretold for other terms than those that were asked about.
+pub struct SpeedCurves {
+    /// Of one answer, by bytes of memory.
+    pub memory: Vec<(u64, f64)>,
+    /// Of one answer, by tokens before it.
+    pub context: Vec<(u64, f64)>,
+    /// Of all answers, by how many run at once.
+    pub batch: Vec<(u64, f64)>,
+}
+
+/// Speeds by place as a curve; none for a single one.
+fn foretold(name: &'static str, along: &'static str, speeds: &[(u64, f64)], unit: f64) -> Option<PlotCurve> {
+    (speeds.len() > 1).then(|| PlotCurve {
+        name,
+        along,
+        values: speeds.iter().map(|speed| speed.1).collect(),
+        places: speeds.iter().map(|(place, _)| *place as f64 / unit).collect(),
+        ..PlotCurve::default()
+    })
+}
+
+/// What a model takes of memory, and how fast answers are with how much of it, behind how much context, and side by side.
+pub fn plan(forecast: &Forecast, model: Option<&Path>, speeds: &SpeedCurves) -> Plot {
     let parts = forecast.memory.iter().filter(|p| p.bytes > 0).map(|p| (p.name.to_owned(), p.bytes));
     let name = model
         .and_then(Path::file_stem)
         .map_or_else(|| "the small model".into(), |s| s.to_string_lossy().into_owned());
-    let mut forms = vec![PlotForm::Parts { parts: parts.collect(), budget: forecast.budget }];
-    if speeds.len() > 1 {
-        let large = speeds.iter().any(|(bytes, _)| *bytes >= 1_000_000_000);
-        let unit = if large { 1e9 } else { 1e6 };
-        forms.push(PlotForm::Curve {
-            name: "tokens/s of one answer as foretold",
-            along: if large { "GB of memory" } else { "MB of memory" },
-            values: speeds.iter().map(|speed| speed.1).collect(),
-            places: speeds.iter().map(|(bytes, _)| *bytes as f64 / unit).collect(),
-        });
-    }
+    let parts = PlotForm::Parts { parts: parts.collect(), budget: forecast.budget };
+    let large = speeds.memory.iter().any(|(bytes, _)| *bytes >= 1_000_000_000);
+    let (unit, sizes) = if large { (1e9, "GB of memory") } else { (1e6, "MB of memory") };
+    let one = "tokens/s of one answer as foretold";
+    let curves = [
+        foretold(one, sizes, &speeds.memory, unit),
+        foretold(one, "tokens before it", &speeds.context, 1.0),
+        foretold("tokens/s of all answers as foretold", "answers at once", &speeds.batch, 1.0),
+    ];
     Plot {
         title: "Memory".into(),
         conditions: format!("{name}, a context of {} tokens, before it is loaded", forecast.context),
-        form: PlotForm::Stack(forms),
+        form: with_curves(parts, curves),
     }
 }
 
@@ -74,12 +140,13 @@ pub fn losses(info: &ModelInfo, losses: &[f64], all: &Perplexity) -> Plot {
     Plot {
         title: "Loss along the text".into(),
         conditions: format!("{}; perplexity {:.4}, means of {stretch} tokens", of_model(info), all.ppl),
-        form: PlotForm::Curve {
+        form: PlotForm::Curve(PlotCurve {
             name: "nats per token",
             along: "scored tokens",
             values: values.collect(),
             places: places.collect(),
-        },
+            ..PlotCurve::default()
+        }),
     }
 }
 

@@ -56,7 +56,8 @@ pub use swap_counts::SwapCounts;
 pub use swap_price::SwapChoice;
 pub use trace::{
     AttentionEvent, ChoiceEvent, EventLog, ExpertEvent, HeadRange, LENS_FRONT, LensEvent, OpEvent, PageEvent,
-    PageMoment, PhaseSeconds, SequenceEvent, SequenceMoment, ShareEvent, StepEvent, TraceDetail, TraceLooks,
+    PageMoment, PhaseSeconds, SequenceEvent, SequenceMoment, ShareEvent, StepEvent, StreamEvent, TextEvent,
+    TraceDetail, TraceLooks,
 };
 
 pub use lamina_sample as sample;

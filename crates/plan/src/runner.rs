@@ -109,10 +109,15 @@ impl Runner {
             if let Some(inside) = watch.inside() {
                 self.inside.before(&self.plan, &mut *self.machine, batch, index, inside)?;
             }
+            let before = self.machine.streamed();
             let begin = Instant::now();
             run(&mut *self.machine, &self.plan.ops[index], batch)?;
             self.machine.wait()?;
             watch.op(index, begin, Instant::now());
+            let streamed = self.machine.streamed();
+            if streamed != before {
+                watch.streamed(index, &streamed.since(&before));
+            }
             if let Some(inside) = watch.inside() {
                 self.inside.behind(&self.plan, &*self.machine, batch, index, inside)?;
             }

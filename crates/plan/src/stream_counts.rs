@@ -44,6 +44,30 @@ impl Add for StreamCounts {
     }
 }
 
+impl StreamCounts {
+    /// What was added to `before`.
+    pub fn since(&self, before: &StreamCounts) -> StreamCounts {
+        let (experts, then) = (self.experts, before.experts);
+        StreamCounts {
+            bytes: self.bytes.saturating_sub(before.bytes),
+            sent: self.sent.saturating_sub(before.sent),
+            crossed: self.crossed.saturating_sub(before.crossed),
+            waited: self.waited.saturating_sub(before.waited),
+            experts: ExpertCounts {
+                hits: experts.hits.saturating_sub(then.hits),
+                misses: experts.misses.saturating_sub(then.misses),
+                lru_hits: experts.lru_hits.saturating_sub(then.lru_hits),
+                guessed: experts.guessed.saturating_sub(then.guessed),
+                guessed_right: experts.guessed_right.saturating_sub(then.guessed_right),
+            },
+            cache: CacheCounts {
+                read: self.cache.read.saturating_sub(before.cache.read),
+                written: self.cache.written.saturating_sub(before.cache.written),
+            },
+        }
+    }
+}
+
 /// What was moved of a cache whose pages lie on disk, within the passes of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {

@@ -3,6 +3,7 @@
 use crate::{
     batch::Batch,
     op::{Attention, Experts, Op},
+    stream_counts::StreamCounts,
 };
 use std::{
     collections::BTreeMap,
@@ -13,6 +14,9 @@ use std::{
 pub trait Watch {
     /// The operator of this `index` in the plan ran from `begin` to `end`.
     fn op(&mut self, index: usize, begin: Instant, end: Instant);
+
+    /// What was read or sent while the operator ran that was told last, where anything was.
+    fn streamed(&mut self, _index: usize, _counts: &StreamCounts) {}
 
     /// Who looks inside of steps, too; nobody where nothing is said.
     fn inside(&mut self) -> Option<&mut dyn WatchInside> {

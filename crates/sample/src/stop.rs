@@ -207,6 +207,11 @@ impl StopMatcher {
         None
     }
 
+    /// Bytes that are held back.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
     /// The text has ended: appends what was held back, which begins a stop string but does not complete one.
     pub fn finish(&mut self, out: &mut String) {
         out.push_str(&self.held);

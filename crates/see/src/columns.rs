@@ -139,6 +139,26 @@ columns! {
 }
 
 columns! {
+    /// What was read or sent for weights that do not stay, while operators ran.
+    StreamColumns, "stream" {
+        /// The step.
+        step: u64,
+        /// Index in the plan.
+        op: u32,
+        /// Bytes that were read meanwhile, those for operators to come included.
+        bytes: u64,
+        /// Bytes that were sent to a device.
+        sent: u64,
+        /// Nanoseconds that it waited for its own.
+        waited: u64,
+        /// Experts that were in memory when it asked for them.
+        hits: u32,
+        /// Experts that had to be waited for.
+        misses: u32,
+    }
+}
+
+columns! {
     /// Moments of sequences. Fields that a moment does not have are 0 or empty.
     SequenceColumns, "sequence" {
         /// When.
@@ -229,6 +249,38 @@ columns! {
         ids: Vec<u32>,
         /// Their probabilities.
         p: Vec<f32>,
+    }
+}
+
+columns! {
+    /// Texts that went out: one for each token that has one, in their order, and the rest behind the last.
+    TextColumns, "text" {
+        /// When.
+        at: u64,
+        /// The sequence.
+        sequence: u64,
+        /// Its bytes; 0 where all of it is held back.
+        bytes: u32,
+        /// Bytes of the answer that are held back then, since they begin a character or a stop string.
+        held: u32,
+    }
+}
+
+columns! {
+    /// What connections of a server took and gave for requests that have ended.
+    WireColumns, "wire" {
+        /// Number of the request.
+        tag: u64,
+        /// When its first byte of an answer was handed to its connection; 0 where none was.
+        first: u64,
+        /// When the last one was, or it was given up.
+        end: u64,
+        /// Bytes of its body.
+        received: u64,
+        /// Bytes of its answer, as they were before the transport.
+        sent: u64,
+        /// Nanoseconds for which its reader took nothing.
+        blocked: u64,
     }
 }
 

@@ -18,10 +18,10 @@ mod trace;
 
 pub use columns::{
     AttentionColumns, ExpertColumns, LensColumns, OpColumns, PageColumns, SequenceColumns, ShareColumns,
-    StageColumns, StepColumns, TokenColumns,
+    StageColumns, StepColumns, StreamColumns, TextColumns, TokenColumns, WireColumns,
 };
 pub use error::SeeError;
-pub use record::{TaggedRequest, TraceJob, TraceScope, finish, of_tagged, plan_view, record, so_far};
+pub use record::{TaggedRequest, TraceJob, TraceScope, finish, of_tagged, plan_view, record};
 pub use trace::{
     OpView, PlanView, RunFacts, SlotView, Trace, TraceEvents, TracedModel, TracedRequest, WeightView,
 };

@@ -39,6 +39,10 @@ pub(crate) fn events(log: &EventLog) -> TraceEvents {
         e.page.push(step, sequence, group, place, page, what.name().to_owned());
     }
     log.choices.iter().for_each(|c| choice(&mut e, c));
+    for s in &log.streams {
+        e.stream.push(s.step, s.op, s.bytes, s.sent, s.waited, s.hits, s.misses);
+    }
+    log.texts.iter().for_each(|t| e.text.push(t.at, t.sequence, t.bytes, t.held));
     e
 }
 

@@ -128,11 +128,6 @@ pub fn finish(model: &Model) -> Option<Trace> {
     model.record(None).map(|log| of_tagged(model, &log, &[]))
 }
 
-/// What a model's recording has so far; it goes on. None where nothing is recorded.
-pub fn so_far(model: &Model) -> Option<Trace> {
-    model.recorded().map(|log| of_tagged(model, &log, &[]))
-}
-
 fn run(
     model: &Model,
     jobs: &[TraceJob],

@@ -2,7 +2,7 @@
 
 use crate::{
     SeeError, Trace, TraceJob, chart, export, page,
-    plot::{Plot, PlotForm},
+    plot::{Plot, PlotCurve, PlotForm},
     read, record,
 };
 use lamina::{GenerateOptions, LoadOptions, Model, Prompt, TraceDetail};
@@ -192,7 +192,9 @@ fn two_recordings_stand_beside_one_another() {
 
 #[test]
 fn no_two_drawings_of_a_page_share_a_name() {
-    let curve = PlotForm::Curve { name: "rate", along: "GB", values: vec![1.0, 2.0], places: vec![1.0, 3.0] };
+    let (values, places) = (vec![1.0, 2.0], vec![1.0, 3.0]);
+    let curve =
+        PlotForm::Curve(PlotCurve { name: "rate", along: "GB", values, places, ..PlotCurve::default() });
     let form = PlotForm::Stack(vec![curve.clone(), curve]);
     let plot = Plot { title: "Memory".into(), conditions: String::new(), form };
     for page in [page::trace_page(trace()), page::against_page(trace(), trace()), plot.html(), plot.svg()] {

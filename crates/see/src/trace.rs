@@ -5,7 +5,7 @@
 use crate::{
     columns::{
         AttentionColumns, ExpertColumns, LensColumns, OpColumns, PageColumns, SequenceColumns, ShareColumns,
-        StageColumns, StepColumns, TokenColumns,
+        StageColumns, StepColumns, StreamColumns, TextColumns, TokenColumns, WireColumns,
     },
     error::SeeError,
 };
@@ -203,6 +203,8 @@ pub struct TraceEvents {
     pub share: ShareColumns,
     /// Operators.
     pub op: OpColumns,
+    /// Operators that streamed weights.
+    pub stream: StreamColumns,
     /// Moments of sequences.
     pub sequence: SequenceColumns,
     /// Pages.
@@ -211,6 +213,10 @@ pub struct TraceEvents {
     pub token: TokenColumns,
     /// What they were chosen from.
     pub stage: StageColumns,
+    /// Texts that went out.
+    pub text: TextColumns,
+    /// What connections took and gave.
+    pub wire: WireColumns,
     /// What the model would have said behind each layer.
     pub lens: LensColumns,
     /// Experts that rows went to.
@@ -247,10 +253,13 @@ impl Trace {
             (StepColumns::EVENT, e.step.complete()),
             (ShareColumns::EVENT, e.share.complete()),
             (OpColumns::EVENT, e.op.complete()),
+            (StreamColumns::EVENT, e.stream.complete()),
             (SequenceColumns::EVENT, e.sequence.complete()),
             (PageColumns::EVENT, e.page.complete()),
             (TokenColumns::EVENT, e.token.complete()),
             (StageColumns::EVENT, e.stage.complete()),
+            (TextColumns::EVENT, e.text.complete()),
+            (WireColumns::EVENT, e.wire.complete()),
             (LensColumns::EVENT, e.lens.complete()),
             (ExpertColumns::EVENT, e.expert.complete()),
             (AttentionColumns::EVENT, e.attention.complete()),

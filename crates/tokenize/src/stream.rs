@@ -45,6 +45,11 @@ impl StreamDecoder {
         self.pending.is_empty()
     }
 
+    /// Bytes that are held back.
+    pub fn held(&self) -> usize {
+        self.pending.len()
+    }
+
     /// The rest: an unfinished character becomes U+FFFD. The decoder is then at the start of a new text.
     pub fn finish(&mut self) -> String {
         self.start = true;

@@ -6,6 +6,7 @@ use crate::{
     error::{CliError, Result},
     exit::FAILED,
     model_path, output,
+    plots::{self, SpeedCurves},
     progress::spinner,
 };
 use lamina::{Forecast, ForecastQuestion, LoadOptions, MemoryLimit};
@@ -66,8 +67,13 @@ impl Execute for PlanArgs {
         spinner.finish_and_clear();
         let forecast = forecast?;
         self.plot.write(|| {
-            let speeds = speeds(path.as_deref(), &options, &question, &forecast);
-            crate::plots::plan(&forecast, path.as_deref(), &speeds)
+            let asked = Asked { path: path.as_deref(), options: &options, question: &question };
+            let speeds = SpeedCurves {
+                memory: asked.by_memory(&forecast),
+                context: asked.by_context(&forecast),
+                batch: asked.by_batch(),
+            };
+            plots::plan(&forecast, path.as_deref(), &speeds)
         })?;
         match self.json {
             true => output::json(&plan_json(&forecast))?,
@@ -79,25 +85,56 @@ impl Execute for PlanArgs {
 }
 
 /// Parts of the memory that all of it takes, for which speeds are foretold.
-const PARTS: u64 = 12;
+const MEMORY_PARTS: u64 = 12;
+/// Parts of the context, likewise.
+const CONTEXT_PARTS: usize = 8;
+/// Answers at once, likewise.
+const BATCHES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// How fast one answer is with how much memory, up to what all of it takes; without those where it does not fit.
-fn speeds(
-    path: Option<&Path>,
-    options: &LoadOptions,
-    question: &ForecastQuestion,
-    forecast: &Forecast,
-) -> Vec<(u64, f64)> {
-    let taken: u64 = forecast.memory.iter().map(|part| part.bytes).sum();
-    // What is read from disk now would be in memory, too.
-    let all = taken.max(forecast.weights + taken / 4);
-    let question = ForecastQuestion { batch: vec![1], measure: false, advice: false, ..question.clone() };
-    let one = |part: u64| {
-        let bytes = all / PARTS * part;
-        let options = LoadOptions { memory: Some(MemoryLimit::Bytes(bytes)), ..options.clone() };
-        let foretold = lamina::plan(path, &options, &question).ok().filter(|f| f.problem.is_none())?;
-        Some((bytes, foretold.decode.first()?.tok_s))
-    };
-    // Beyond all of it, so that the end of the rise is seen.
-    (1..=PARTS + 2).filter_map(one).collect()
+/// What was asked about, for curves of the same with other terms.
+struct Asked<'a> {
+    path: Option<&'a Path>,
+    options: &'a LoadOptions,
+    question: &'a ForecastQuestion,
+}
+
+impl Asked<'_> {
+    /// The forecast of other terms; none where the model does not fit then.
+    fn foretell(&self, options: &LoadOptions, batch: Vec<usize>, prompt: Option<usize>) -> Option<Forecast> {
+        let prompt = prompt.map_or_else(|| self.question.prompt.clone(), |tokens| vec![tokens]);
+        let question =
+            ForecastQuestion { batch, prompt, measure: false, advice: false, ..self.question.clone() };
+        lamina::plan(self.path, options, &question).ok().filter(|f| f.problem.is_none())
+    }
+
+    /// How fast one answer is with how much memory, up to what all of it takes; without those where it does not fit.
+    fn by_memory(&self, forecast: &Forecast) -> Vec<(u64, f64)> {
+        let taken: u64 = forecast.memory.iter().map(|part| part.bytes).sum();
+        // What is read from disk now would be in memory, too.
+        let all = taken.max(forecast.weights + taken / 4);
+        let one = |part: u64| {
+            let bytes = all / MEMORY_PARTS * part;
+            let options = LoadOptions { memory: Some(MemoryLimit::Bytes(bytes)), ..self.options.clone() };
+            Some((bytes, self.foretell(&options, vec![1], None)?.decode.first()?.tok_s))
+        };
+        // Beyond all of it, so that the end of the rise is seen.
+        (1..=MEMORY_PARTS + 2).filter_map(one).collect()
+    }
+
+    /// How fast one answer is behind how many tokens, up to what the context has room for.
+    fn by_context(&self, forecast: &Forecast) -> Vec<(u64, f64)> {
+        let room = forecast.context.saturating_sub(self.question.gen_tokens);
+        let one = |part: usize| {
+            let tokens = (room * part / CONTEXT_PARTS).max(1);
+            Some((tokens as u64, self.foretell(self.options, vec![1], Some(tokens))?.decode.first()?.tok_s))
+        };
+        (0..=CONTEXT_PARTS).filter_map(one).collect()
+    }
+
+    /// How fast answers are together, as far as the cache holds them.
+    fn by_batch(&self) -> Vec<(u64, f64)> {
+        let Some(forecast) = self.foretell(self.options, BATCHES.to_vec(), None) else { return vec![] };
+        let held = forecast.decode.iter().filter(|speed| speed.running == speed.batch);
+        held.map(|speed| (speed.batch as u64, speed.tok_s)).collect()
+    }
 }

@@ -178,9 +178,11 @@ impl Written {
                 chart::standalone(&figure.svg)
             }
             "csv" => export::csv(trace, &named("step")).ok_or_else(|| {
+                let known: Vec<_> = export::event_names().collect();
                 CliError::usage(&format!(
-                    "--figure {}: there are the columns of step share op sequence page token stage lens expert attention",
-                    named("step")
+                    "--figure {}: there are the columns of {}",
+                    named("step"),
+                    known.join(" ")
                 ))
             })?,
             other => {

@@ -143,7 +143,7 @@ impl Engine {
         self.save_evicted();
         told.planned(begin, &plan, &self.schedule);
         if plan.shares.is_empty() {
-            self.flush();
+            self.flush(told);
             return self.wait_for_stores();
         }
         match enough_memory().and_then(|()| self.run(&plan, told, beside)) {
@@ -152,7 +152,7 @@ impl Engine {
         }
         if self.idle() {
             // No step follows beside which they could go out.
-            self.flush();
+            self.flush(told);
         }
         true
     }
@@ -210,15 +210,15 @@ impl Engine {
 
     /// What goes on while the machine computes a step, or just before where that keeps the caller's thread.
     fn go_on<L: StepListener>(&mut self, told: &mut L, beside: &mut dyn FnMut(&mut Engine)) {
-        self.flush();
+        self.flush(told);
         beside(self);
         told.phase(StepPhase::Tell);
     }
 
     /// Makes the texts of the last step's tokens and sends all events that wait.
-    fn flush(&mut self) {
+    fn flush<L: StepListener>(&mut self, told: &mut L) {
         let step = &self.step;
-        self.outbox.flush(|n, task| step.spread(n, task));
+        self.outbox.flush(|n, task| step.spread(n, task), |text| told.sent(text));
     }
 
     /// Flat arrays of the rows that were given out; the result says where each share's rows will be.
@@ -336,7 +336,7 @@ impl Engine {
         self.lost = Some(error.clone());
         self.end(|_| true, Err(error.clone()), told);
         // The machine may be gone: nothing is asked of its threads.
-        self.outbox.flush(|n, task| (0..n).for_each(task));
+        self.outbox.flush(|n, task| (0..n).for_each(task), |text| told.sent(text));
     }
 
     /// Learns from the time of a step, and divides it among those who had rows. All of them have waited for the disk.

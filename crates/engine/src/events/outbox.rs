@@ -60,9 +60,22 @@ impl SharedText {
 /// An event on its way.
 pub(crate) struct Parcel {
     pub outlet: EventOutlet,
+    /// The sequence that it is of.
+    pub sequence: u64,
     pub event: Event,
     /// Makes the event's text, where that is still to be done.
     pub text: Option<SharedText>,
+    /// Bytes that are held back behind it.
+    pub held: usize,
+}
+
+/// Text of a sequence that goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SentText {
+    pub sequence: u64,
+    pub bytes: usize,
+    /// Bytes that are held back behind it: the beginning of a character or of a stop string.
+    pub held: usize,
 }
 
 impl Parcel {
@@ -79,21 +92,31 @@ impl Parcel {
     /// Makes the text of a token.
     fn spell(&mut self) {
         if let (Event::Token(token), Some(text)) = (&mut self.event, self.text.take()) {
+            let mut text = text.lock();
             // A failure is told where the answer ends, which it does at the next step.
-            token.text = text.lock().push(token.id).map(|(text, _)| text).unwrap_or_default();
+            token.text = text.push(token.id).map(|(text, _)| text).unwrap_or_default();
+            self.held = text.held();
         }
     }
 
-    /// The event with the text that was held back to the end of an answer.
-    fn finished(self) -> Event {
-        let (mut event, text) = (self.event, self.text);
-        if let (Event::Finished { text: rest, .. }, Some(text)) = (&mut event, text) {
+    /// Makes the text that was held back to the end of an answer.
+    fn finish(&mut self) {
+        if let (Event::Finished { text: rest, .. }, Some(text)) = (&mut self.event, &self.text) {
             match text.lock().rest() {
                 Ok(held) => *rest = held,
-                Err(e) => return Event::Failed(e),
+                Err(e) => self.event = Event::Failed(e),
             }
         }
-        event
+    }
+
+    /// The text that it has; none where it is no part of an answer's.
+    fn sent(&self) -> Option<SentText> {
+        let bytes = match &self.event {
+            Event::Token(token) => token.text.len(),
+            Event::Finished { text, .. } if !text.is_empty() => text.len(),
+            _ => return None,
+        };
+        Some(SentText { sequence: self.sequence, bytes, held: self.held })
     }
 }
 
@@ -108,13 +131,19 @@ impl PendingEvents {
         self.parcels.push(parcel);
     }
 
-    /// Makes texts, one task per answer, and sends everything. `spread` runs tasks on the backend's threads.
-    pub fn flush(&mut self, spread: impl FnOnce(usize, &(dyn Fn(usize) + Sync))) {
+    /// Makes texts, one task per answer, and sends everything. `spread` runs tasks on the backend's threads; `told` is told
+    /// of each text.
+    pub fn flush(
+        &mut self,
+        spread: impl FnOnce(usize, &(dyn Fn(usize) + Sync)),
+        mut told: impl FnMut(SentText),
+    ) {
         let mut parcels = std::mem::take(&mut self.parcels);
         spell(&mut parcels, spread);
-        for parcel in parcels.drain(..) {
-            let outlet = parcel.outlet.clone();
-            outlet.send(parcel.finished());
+        for mut parcel in parcels.drain(..) {
+            parcel.finish();
+            parcel.sent().into_iter().for_each(&mut told);
+            parcel.outlet.send(parcel.event);
         }
         // Its memory is kept.
         self.parcels = parcels;
@@ -163,13 +192,21 @@ mod tests {
                 sampler: None,
             };
             let text = Some(texts[index].clone());
-            outbox.push(Parcel { outlet: outlet.clone(), event: Event::Token(token), text });
+            outbox.push(Parcel {
+                outlet: outlet.clone(),
+                sequence: index as u64,
+                event: Event::Token(token),
+                text,
+                held: 0,
+            });
         }
         let (reason, timings) = (FinishReason::Cancelled, Timings::default());
         let event =
             Event::Finished { index: 1, text: String::new(), reason, complete: None, sampler: None, timings };
-        outbox.push(Parcel { outlet, event, text: Some(texts[1].clone()) });
-        outbox.flush(|n, task| (0..n).rev().for_each(task));
+        outbox.push(Parcel { outlet, sequence: 1, event, text: Some(texts[1].clone()), held: 0 });
+        let mut sent = vec![];
+        outbox.flush(|n, task| (0..n).rev().for_each(task), |text| sent.push(text.sequence));
+        assert_eq!(sent, [0, 1, 0], "an end without text sends none");
         let ids: Vec<_> = receiver
             .try_iter()
             .map(|e| match e {
@@ -179,6 +216,6 @@ mod tests {
             })
             .collect();
         assert_eq!(ids, [(0, 7), (1, 8), (0, 9), (1, 0)]);
-        outbox.flush(|_, _| panic!("nothing is left"));
+        outbox.flush(|_, _| panic!("nothing is left"), |_| panic!("nothing is left"));
     }
 }

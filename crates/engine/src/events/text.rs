@@ -73,6 +73,12 @@ impl AnswerText {
         Ok(text)
     }
 
+    /// Bytes of tokens that have not gone out.
+    pub fn held(&self) -> usize {
+        let unfinished = self.decoder.as_ref().map_or(0, StreamDecoder::held);
+        unfinished + self.stop.as_ref().map_or(0, StopMatcher::held)
+    }
+
     /// Why the answer cannot go on; none while it can.
     pub fn failure(&self) -> Option<&EngineError> {
         self.failed.as_ref()

@@ -82,6 +82,11 @@ impl Sequence {
     }
 
     pub(super) fn put(&self, event: Event, text: Option<SharedText>, out: &mut PendingEvents) {
-        out.push(Parcel { outlet: self.outlet.clone(), event, text });
+        let held = match (&self.purpose, &event, &text) {
+            // Its text was made when it was chosen, since it may have ended the answer.
+            (Purpose::Answer(answer), Event::Token(_), None) => answer.text().lock().held(),
+            _ => 0,
+        };
+        out.push(Parcel { outlet: self.outlet.clone(), sequence: self.id, event, text, held });
     }
 }

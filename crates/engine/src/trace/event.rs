@@ -178,6 +178,25 @@ pub struct OpEvent {
     pub time: u64,
 }
 
+/// What was read or sent for weights that do not stay, while an operator of a step ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamEvent {
+    /// The step.
+    pub step: u64,
+    /// Index in the plan.
+    pub op: u32,
+    /// Bytes that were read meanwhile, those for operators to come included.
+    pub bytes: u64,
+    /// Bytes that were sent to a device.
+    pub sent: u64,
+    /// Time that it waited for its own.
+    pub waited: u64,
+    /// Experts that were in memory when it asked for them.
+    pub hits: u32,
+    /// Experts that had to be waited for.
+    pub misses: u32,
+}
+
 /// Something that happened to a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceEvent {
@@ -283,4 +302,17 @@ pub struct ChoiceEvent {
     pub mask: u64,
     /// What it was chosen from.
     pub looks: ChoiceLooks,
+}
+
+/// Text of an answer that went out to its caller: that of one token, or the rest behind the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TextEvent {
+    /// When.
+    pub at: u64,
+    /// The sequence.
+    pub sequence: u64,
+    /// Its bytes; 0 where all of it is held back.
+    pub bytes: u32,
+    /// Bytes of the answer that are held back then, since they begin a character or a stop string.
+    pub held: u32,
 }

@@ -3,7 +3,7 @@
 use super::recorder::{EventRecorder, StepPhase};
 use crate::{
     error::Result,
-    events::output::FinishReason,
+    events::{outbox::SentText, output::FinishReason},
     schedule::{Schedule, Share, StepPlan},
     sequence::Sequence,
     trace::PhaseSeconds,
@@ -34,6 +34,9 @@ pub(crate) trait StepListener {
 
     /// Takes what was seen of the choices of a sequence.
     fn chosen(&mut self, _s: &mut Sequence) {}
+
+    /// Text goes out.
+    fn sent(&mut self, _text: SentText) {}
 
     /// What a share computed, of whose guesses `accepted` were right.
     fn computed(&mut self, _share: &Share, _accepted: usize, _method: &'static str) {}
@@ -71,6 +74,10 @@ impl StepListener for EventRecorder {
 
     fn chosen(&mut self, s: &mut Sequence) {
         self.chosen(s);
+    }
+
+    fn sent(&mut self, text: SentText) {
+        self.sent(text);
     }
 
     fn computed(&mut self, share: &Share, accepted: usize, method: &'static str) {

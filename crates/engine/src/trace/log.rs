@@ -1,7 +1,10 @@
 //! A copy of what was recorded, for readers.
 
 use super::{
-    event::{ChoiceEvent, OpEvent, PageEvent, SequenceEvent, ShareEvent, StepEvent, TraceDetail},
+    event::{
+        ChoiceEvent, OpEvent, PageEvent, SequenceEvent, ShareEvent, StepEvent, StreamEvent, TextEvent,
+        TraceDetail,
+    },
     inside_event::{AttentionEvent, ExpertEvent, LensEvent},
 };
 use lamina_plan::{Plan, Profile};
@@ -26,12 +29,16 @@ pub struct EventLog {
     pub ops: Vec<OpEvent>,
     /// Sums of each operator of the plan, and how often it ran.
     pub op_sums: Vec<(Duration, usize)>,
+    /// Operators that streamed weights.
+    pub streams: Vec<StreamEvent>,
     /// Beginnings, preemptions and ends of sequences.
     pub sequences: Vec<SequenceEvent>,
     /// Pages.
     pub pages: Vec<PageEvent>,
     /// Chosen tokens.
     pub choices: Vec<ChoiceEvent>,
+    /// Texts that went out, one for each token that has one and for the rest behind the last.
+    pub texts: Vec<TextEvent>,
     /// What the model would have said behind each layer.
     pub lens: Vec<LensEvent>,
     /// Experts that rows went to.

@@ -14,7 +14,7 @@ mod ring;
 
 pub use event::{
     ChoiceEvent, OpEvent, PageEvent, PageMoment, PhaseSeconds, SequenceEvent, SequenceMoment, ShareEvent,
-    StepEvent, TraceDetail,
+    StepEvent, StreamEvent, TextEvent, TraceDetail,
 };
 pub use inside_event::{AttentionEvent, ExpertEvent, HeadRange, LENS_FRONT, LensEvent, TraceLooks};
 pub(crate) use listener::{StepListener, Unheard};

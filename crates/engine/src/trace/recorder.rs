@@ -3,7 +3,7 @@
 use super::{
     event::{
         ChoiceEvent, OpEvent, PageEvent, PageMoment, PhaseSeconds, SequenceEvent, SequenceMoment, ShareEvent,
-        StepEvent, TraceDetail,
+        StepEvent, StreamEvent, TextEvent, TraceDetail,
     },
     inside::InsideNotes,
     inside_event::TraceLooks,
@@ -12,17 +12,19 @@ use super::{
 };
 use crate::{
     error::Result,
-    events::output::FinishReason,
+    events::{outbox::SentText, output::FinishReason},
     schedule::{Schedule, Share, StepPlan},
     sequence::{Sequence, purpose::Purpose},
 };
-use lamina_plan::{NO_PAGE, PAGE_LEN, Plan, Watch, WatchInside};
+use lamina_plan::{NO_PAGE, PAGE_LEN, Plan, StreamCounts, Watch, WatchInside};
 use std::time::{Duration, Instant};
 
 /// Steps, rows of sequences, and moments of sequences that are kept: together about 2 MB.
 const STEPS: usize = 4096;
 /// Operators that are kept: 80 MB once all of them were written.
 const OPS: usize = 1 << 21;
+/// Operators that streamed weights, of those: 12 MB.
+const STREAMS: usize = 1 << 18;
 /// Choices that are kept, 1.4 KB each.
 const CHOICES: usize = 1 << 14;
 
@@ -47,7 +49,9 @@ pub(crate) struct EventRecorder {
     pages: EventRing<PageEvent>,
     ops: EventRing<OpEvent>,
     op_sums: Vec<(Duration, usize)>,
+    streams: EventRing<StreamEvent>,
     choices: EventRing<ChoiceEvent>,
+    texts: EventRing<TextEvent>,
     /// What lies between operators, where that was asked for.
     inside: Option<InsideNotes>,
     /// The step that runs, and the end of its last phase.
@@ -69,7 +73,9 @@ impl EventRecorder {
             pages: EventRing::new(2 * STEPS),
             ops: EventRing::new(from(TraceDetail::Ops, OPS)),
             op_sums: vec![(Duration::ZERO, 0); plan.ops.len()],
+            streams: EventRing::new(from(TraceDetail::Ops, STREAMS)),
             choices: EventRing::new(from(TraceDetail::Tokens, CHOICES)),
+            texts: EventRing::new(from(TraceDetail::Tokens, CHOICES)),
             inside: (detail >= TraceDetail::Inside).then(|| InsideNotes::new(looks, plan)),
             step: StepEvent::default(),
             last: now,
@@ -94,6 +100,10 @@ impl EventRecorder {
             self.shares.dropped,
             self.sequences.dropped,
             self.pages.dropped,
+            self.ops.dropped,
+            self.streams.dropped,
+            self.choices.dropped,
+            self.texts.dropped,
             inside.map_or(0, |notes| notes.dropped),
         ];
         EventLog {
@@ -107,11 +117,13 @@ impl EventRecorder {
             op_sums: self.op_sums.clone(),
             sequences: self.sequences.list(),
             pages: self.pages.list(),
+            streams: self.streams.list(),
             choices: self.choices.list(),
+            texts: self.texts.list(),
             lens: inside.map_or_else(Vec::new, |notes| notes.lens.clone()),
             experts: inside.map_or_else(Vec::new, |notes| notes.experts.clone()),
             attention: inside.map_or_else(Vec::new, |notes| notes.attention.clone()),
-            dropped: dropped.iter().sum::<u64>() + self.ops.dropped + self.choices.dropped,
+            dropped: dropped.iter().sum(),
         }
     }
 
@@ -214,6 +226,15 @@ impl EventRecorder {
         }
     }
 
+    /// Text goes out.
+    pub fn sent(&mut self, text: SentText) {
+        if self.sees_choices() {
+            let at = self.at(Instant::now());
+            let (bytes, held) = (text.bytes as u32, text.held as u32);
+            self.texts.push(TextEvent { at, sequence: text.sequence, bytes, held });
+        }
+    }
+
     /// The step has ended, which streamed so many bytes and waited for them. Adds its phases to `sums`.
     pub fn stepped(&mut self, streamed: u64, waited: Duration, sums: &mut PhaseSeconds) {
         (self.step.streamed, self.step.waited) = (streamed, nanos(waited));
@@ -254,6 +275,18 @@ impl Watch for EventRecorder {
         if let Some((sum, calls)) = self.op_sums.get_mut(index) {
             (*sum, *calls) = (*sum + time, *calls + 1);
         }
+    }
+
+    fn streamed(&mut self, index: usize, counts: &StreamCounts) {
+        self.streams.push(StreamEvent {
+            step: self.step.step,
+            op: index as u32,
+            bytes: counts.bytes,
+            sent: counts.sent,
+            waited: nanos(counts.waited),
+            hits: counts.experts.hits as u32,
+            misses: counts.experts.misses as u32,
+        });
     }
 
     fn inside(&mut self) -> Option<&mut dyn WatchInside> {

@@ -18,6 +18,7 @@ mod plan;
 mod roofline;
 mod steps;
 mod sums;
+mod text;
 mod turns;
 
 pub use against::against;
@@ -84,6 +85,7 @@ const STATIONS: &[Draw] = &[
     choice::choice,
     form::form,
     steps::drafts,
+    text::text,
     sums::sums,
 ];
 

@@ -10,6 +10,7 @@ use crate::{
     read::{StripStep, TextStrip, median},
     trace::Trace,
 };
+use std::collections::BTreeMap;
 
 /// One bar for each step, as wide as it took.
 pub(super) fn steps(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
@@ -146,6 +147,29 @@ pub(super) fn drafts(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     })
 }
 
+/// Which operator waited most, and how many experts were in memory; empty where operators were not recorded.
+fn streamed_ops(trace: &Trace) -> String {
+    let s = &trace.events.stream;
+    let mut waits: BTreeMap<u32, u64> = BTreeMap::new();
+    s.op.iter().zip(&s.waited).for_each(|(op, ns)| *waits.entry(*op).or_default() += ns);
+    let longest = waits.into_iter().max_by_key(|(_, ns)| *ns).filter(|(_, ns)| *ns > 0);
+    let waited = longest.and_then(|(op, ns)| {
+        let op = trace.plan.ops.get(op as usize)?;
+        let layer = op.layer.map_or(String::new(), |layer| format!(" of layer {layer}"));
+        Some(format!(" {}{layer} waited longest, *{}*.", op.name, time(ns as f64)))
+    });
+    let sum = |counts: &[u32]| counts.iter().map(|n| u64::from(*n)).sum::<u64>();
+    let (hits, misses) = (sum(&s.hits), sum(&s.misses));
+    let experts = (hits + misses > 0).then(|| {
+        format!(
+            " Of {} experts that were asked for *{}* were in memory.",
+            number((hits + misses) as f64),
+            number(hits as f64)
+        )
+    });
+    waited.unwrap_or_default() + &experts.unwrap_or_default()
+}
+
 /// What steps waited for weights that do not stay in memory; none without any.
 pub(super) fn streamed(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let s = &trace.events.step;
@@ -179,10 +203,11 @@ pub(super) fn streamed(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
         title: "Read from disk",
         key: bytes(read as f64),
         finding: format!(
-            "*{}* of weights were read again, because they do not stay in memory; the steps waited *{}* of {} for them. The rest was read while others were computed.",
+            "*{}* of weights were read again, because they do not stay in memory; the steps waited *{}* of {} for them. The rest was read while others were computed.{}",
             bytes(read as f64),
             time(waited as f64),
-            time(all as f64)
+            time(all as f64),
+            streamed_ops(trace)
         ),
         caption: "Each bar is a step; its lower part waited.",
         command: "lamina plan --memory SIZE",

@@ -3,8 +3,7 @@
 use crate::trace::Trace;
 use serde_json::Value;
 
-/// The columns of an event, `step`, `share`, `op`, `sequence`, `page`, `token`, `stage`,
-/// `lens`, `expert` or `attention`; none for another name.
+/// The columns of an event by its name in files, such as `step` or `op`; none for another name.
 pub fn csv(trace: &Trace, event: &str) -> Option<String> {
     let events = serde_json::to_value(&trace.events).ok()?;
     let columns = events.get(event)?.as_object()?.clone();

@@ -12,5 +12,5 @@ pub use chrome::chrome;
 pub use columns::csv;
 pub use otlp::{OtlpProtocol, otlp};
 pub use plan::{dot, mermaid, plan_text};
-pub use schema::schema;
+pub use schema::{event_names, schema};
 pub use spans::{RequestSpan, SpanValue, request_spans};

@@ -3,7 +3,7 @@
 use crate::{
     columns::{
         AttentionColumns, ColumnSpec, ExpertColumns, LensColumns, OpColumns, PageColumns, SequenceColumns,
-        ShareColumns, StageColumns, StepColumns, TokenColumns,
+        ShareColumns, StageColumns, StepColumns, StreamColumns, TextColumns, TokenColumns, WireColumns,
     },
     trace::{OpView, RunFacts, SlotView, Trace, TracedModel, TracedRequest, WeightView},
 };
@@ -11,18 +11,26 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// Events with their columns.
-const EVENTS: [(&str, &[ColumnSpec]); 10] = [
+const EVENTS: [(&str, &[ColumnSpec]); 13] = [
     (StepColumns::EVENT, StepColumns::SPECS),
     (ShareColumns::EVENT, ShareColumns::SPECS),
     (OpColumns::EVENT, OpColumns::SPECS),
+    (StreamColumns::EVENT, StreamColumns::SPECS),
     (SequenceColumns::EVENT, SequenceColumns::SPECS),
     (PageColumns::EVENT, PageColumns::SPECS),
     (TokenColumns::EVENT, TokenColumns::SPECS),
     (StageColumns::EVENT, StageColumns::SPECS),
+    (TextColumns::EVENT, TextColumns::SPECS),
+    (WireColumns::EVENT, WireColumns::SPECS),
     (LensColumns::EVENT, LensColumns::SPECS),
     (ExpertColumns::EVENT, ExpertColumns::SPECS),
     (AttentionColumns::EVENT, AttentionColumns::SPECS),
 ];
+
+/// Names of the events that a recording has.
+pub fn event_names() -> impl Iterator<Item = &'static str> {
+    EVENTS.iter().map(|(name, _)| *name)
+}
 
 /// The JSON schema of a recording. Fields that it does not name are of later versions, and are skipped.
 pub fn schema() -> Value {

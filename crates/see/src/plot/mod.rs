@@ -42,16 +42,7 @@ pub enum PlotForm {
         budget: Option<u64>,
     },
     /// One value after another.
-    Curve {
-        /// What a value is.
-        name: &'static str,
-        /// What stands below it.
-        along: &'static str,
-        /// The values; their places are those below.
-        values: Vec<f64>,
-        /// The place of each value.
-        places: Vec<f64>,
-    },
+    Curve(PlotCurve),
     /// Some drawings, one below the other.
     Stack(Vec<PlotForm>),
     /// A word for each place of a grid.
@@ -72,6 +63,23 @@ pub enum PlotForm {
         /// Parts by row and column; none where there is nothing.
         values: Vec<Vec<Option<f64>>>,
     },
+}
+
+/// Values along an axis.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlotCurve {
+    /// What a value is.
+    pub name: &'static str,
+    /// What stands below it.
+    pub along: &'static str,
+    /// The values; their places are those below.
+    pub values: Vec<f64>,
+    /// The place of each value.
+    pub places: Vec<f64>,
+    /// The lowest and highest measurement of each value; empty where there was one alone.
+    pub ranges: Vec<(f64, f64)>,
+    /// What memory alone would allow at each place; empty where that is not known.
+    pub limits: Vec<f64>,
 }
 
 /// A measured rate.
@@ -129,9 +137,7 @@ impl PlotForm {
         match self {
             PlotForm::Bars { unit, bars } => bars::drawn(title, unit, bars),
             PlotForm::Parts { parts, budget } => parts::drawn(title, parts, *budget),
-            PlotForm::Curve { name, along, values, places } => {
-                curve::drawn(title, (name, along), values, places)
-            }
+            PlotForm::Curve(curve) => curve.drawn(title),
             // Each says which of them it is: who hears a page has nothing but names to tell drawings apart.
             PlotForm::Stack(forms) => {
                 let one = |(i, form): (usize, &PlotForm)| {
@@ -149,7 +155,7 @@ impl PlotForm {
         match self {
             PlotForm::Bars { unit, .. } => format!("{unit} by measurement"),
             PlotForm::Parts { .. } => "bytes by part".into(),
-            PlotForm::Curve { name, along, .. } => format!("{name}, along {along}"),
+            PlotForm::Curve(PlotCurve { name, along, .. }) => format!("{name}, along {along}"),
             PlotForm::Stack(forms) => format!("{} drawings", forms.len()),
             PlotForm::Cells { .. } => "words by row and column".into(),
             PlotForm::Heat { .. } => "parts by row and column".into(),
@@ -164,11 +170,7 @@ impl PlotForm {
                 let row = |(name, bytes): &(String, u64)| vec![name.clone(), bytes.to_string()];
                 (vec!["part".into(), "bytes".into()], parts.iter().map(row).collect())
             }
-            PlotForm::Curve { name, along, values, places } => {
-                let row = |(place, value): (&f64, &f64)| vec![place.to_string(), value.to_string()];
-                let heads = vec![(*along).to_owned(), (*name).to_owned()];
-                (heads, places.iter().zip(values).map(row).collect())
-            }
+            PlotForm::Curve(curve) => curve.table(),
             PlotForm::Stack(forms) => {
                 let mut tables = forms.iter().map(PlotForm::table);
                 let (heads, mut rows) = tables.next().unwrap_or_default();

@@ -26,7 +26,8 @@ pub fn of_tag(mut trace: Trace, tag: u64) -> Option<Trace> {
     let (step, share, op, page) =
         (within(&e.step.step), within(&e.share.step), within(&e.op.step), within(&e.page.step));
     let sequence: Vec<bool> = e.sequence.sequence.iter().map(|s| beside.contains(s)).collect();
-    let token = mine(&e.token.sequence);
+    let (token, text, stream) = (mine(&e.token.sequence), mine(&e.text.sequence), within(&e.stream.step));
+    let wire: Vec<bool> = e.wire.tag.iter().map(|of| *of == tag).collect();
     let moved = places(&token);
     let stage: Vec<bool> = e.stage.token.iter().map(|t| token.get(*t as usize) == Some(&true)).collect();
     e.step.retain(&step);
@@ -35,6 +36,9 @@ pub fn of_tag(mut trace: Trace, tag: u64) -> Option<Trace> {
     e.page.retain(&page);
     e.sequence.retain(&sequence);
     e.token.retain(&token);
+    e.stream.retain(&stream);
+    e.text.retain(&text);
+    e.wire.retain(&wire);
     e.stage.retain(&stage);
     e.lens.retain(&mine(&e.lens.sequence));
     e.expert.retain(&mine(&e.expert.sequence));

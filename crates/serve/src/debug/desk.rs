@@ -1,7 +1,9 @@
 //! Recordings of what models do: one at a time, and those of single requests kept for a while.
 
+use super::wire::WireNote;
 use crate::{
     error::{ApiError, Cause},
+    log::LogEntry,
     models::LiveModel,
 };
 use lamina::TraceDetail;
@@ -28,17 +30,47 @@ pub struct TraceDesk {
     busy: AtomicBool,
     /// Requests that began while a recording runs.
     asked: Mutex<Vec<TaggedRequest>>,
+    /// Requests that ended meanwhile.
+    ended: Mutex<Vec<WireNote>>,
     kept: Mutex<VecDeque<KeptTrace>>,
     news: Notify,
 }
 
 struct KeptTrace {
     id: String,
+    /// The request's number.
+    number: u64,
     tenant: Arc<str>,
     since: Instant,
-    /// None while its request runs, or where nothing came of it.
-    trace: Option<Arc<Trace>>,
-    over: bool,
+    state: TraceState,
+    /// What its connection took and gave, once it has ended.
+    wire: Option<WireNote>,
+}
+
+/// What has become of a trace.
+enum TraceState {
+    /// Its request runs.
+    Open,
+    /// It was made from a recording that began then.
+    Made(Box<Trace>, Instant),
+    /// It has all that is known.
+    Whole(Arc<Trace>),
+    /// Nothing came of it.
+    Lost,
+}
+
+impl KeptTrace {
+    /// Adds what the connection took and gave, once both are known.
+    fn complete(&mut self) {
+        let Some(wire) = self.wire else { return };
+        self.state = match std::mem::replace(&mut self.state, TraceState::Lost) {
+            TraceState::Made(mut trace, began) => {
+                wire.write(&mut trace, began);
+                TraceState::Whole(Arc::new(*trace))
+            }
+            other => other,
+        };
+    }
 }
 
 /// A trace that a request is to leave behind.
@@ -77,8 +109,9 @@ impl TraceDesk {
             return Err(ApiError::new(Cause::Conflict, text));
         }
         held(&self.asked).clear();
-        if let Some((_, wish)) = &of {
-            self.expect(wish);
+        held(&self.ended).clear();
+        if let Some((number, wish)) = &of {
+            self.expect(*number, wish);
         }
         let recording = TraceRecording { desk: self.clone(), live, of, over: false };
         recording.live.model.record(Some(detail));
@@ -99,6 +132,19 @@ impl TraceDesk {
     pub fn token(&self, number: u64, id: u32) {
         let mut asked = held(&self.asked);
         asked.iter_mut().find(|request| request.tag == number).into_iter().for_each(|r| r.answer.push(id));
+    }
+
+    /// A request has ended, and its last byte is written or nobody wants it any more.
+    pub fn wire(&self, entry: &LogEntry) {
+        let wire = WireNote::of(entry, Instant::now());
+        if self.busy.load(Ordering::SeqCst) {
+            held(&self.ended).push(wire);
+        }
+        if let Some(kept) = held(&self.kept).iter_mut().find(|k| k.number == entry.number) {
+            kept.wire = Some(wire);
+            kept.complete();
+            self.news.notify_waiters();
+        }
     }
 
     /// The trace of that id, once its request has ended; none where there is none.
@@ -127,21 +173,28 @@ impl TraceDesk {
         let mut kept = held(&self.kept);
         kept.retain(|k| k.since.elapsed() < LIFE);
         let found = kept.iter().find(|k| k.id == id && (all || *k.tenant == *tenant))?;
-        Some((found.over, found.trace.clone()))
+        Some(match &found.state {
+            TraceState::Open | TraceState::Made(..) => (false, None),
+            TraceState::Whole(trace) => (true, Some(trace.clone())),
+            TraceState::Lost => (true, None),
+        })
     }
 
-    fn expect(&self, wish: &TraceWish) {
+    fn expect(&self, number: u64, wish: &TraceWish) {
         let mut kept = held(&self.kept);
         if kept.len() == MOST {
             kept.pop_front();
         }
         let (id, tenant) = (wish.id.clone(), wish.tenant.clone());
-        kept.push_back(KeptTrace { id, tenant, since: Instant::now(), trace: None, over: false });
+        let (since, state) = (Instant::now(), TraceState::Open);
+        kept.push_back(KeptTrace { id, number, tenant, since, state, wire: None });
     }
 
-    fn keep(&self, id: &str, trace: Option<Trace>) {
+    fn keep(&self, id: &str, made: Option<(Trace, Instant)>) {
         if let Some(kept) = held(&self.kept).iter_mut().find(|k| k.id == id) {
-            (kept.trace, kept.over, kept.since) = (trace.map(Arc::new), true, Instant::now());
+            let made = made.map(|(trace, began)| TraceState::Made(Box::new(trace), began));
+            (kept.state, kept.since) = (made.unwrap_or(TraceState::Lost), Instant::now());
+            kept.complete();
         }
         self.news.notify_waiters();
     }
@@ -158,12 +211,17 @@ impl TraceRecording {
         let log = self.live.model.record(self.live.records.then_some(TraceDetail::Steps));
         self.over = true;
         let asked = std::mem::take(&mut *held(&self.desk.asked));
+        let ended = std::mem::take(&mut *held(&self.desk.ended));
         self.desk.busy.store(false, Ordering::SeqCst);
-        let trace = log.map(|log| of_tagged(&self.live.model, &log, &asked));
+        let made = log.map(|log| (of_tagged(&self.live.model, &log, &asked), log.began));
         match &self.of {
-            None => trace,
+            None => made.map(|(mut trace, began)| {
+                ended.iter().for_each(|wire| wire.write(&mut trace, began));
+                trace
+            }),
             Some((number, wish)) => {
-                self.desk.keep(&wish.id, trace.and_then(|trace| of_tag(trace, *number)));
+                let own = made.and_then(|(trace, began)| Some((of_tag(trace, *number)?, began)));
+                self.desk.keep(&wish.id, own);
                 None
             }
         }

@@ -2,6 +2,7 @@
 
 mod desk;
 mod recent;
+mod wire;
 
 pub use desk::{TraceDesk, TraceRecording, TraceWish};
 pub use recent::RecentRequests;

@@ -1,5 +1,6 @@
 //! The last requests, with where their time went. Never a text.
 
+use super::wire::WireNote;
 use crate::log::{LogEntry, Stations, rounded};
 use serde_json::{Value, json};
 use std::{
@@ -48,6 +49,8 @@ pub struct RecentRequest {
     pub total: Duration,
     /// Where it went.
     pub stations: Stations,
+    /// What its connection took and gave.
+    pub wire: WireNote,
 }
 
 impl RecentRequests {
@@ -97,6 +100,7 @@ impl RecentRequest {
             first_token: entry.first_token,
             total: now.saturating_duration_since(entry.arrival),
             stations: Stations::of(entry, now),
+            wire: WireNote::of(entry, now),
         })
     }
 
@@ -111,6 +115,7 @@ impl RecentRequest {
             "completion_tokens": completion, "preemptions": self.preemptions,
             "first_token_ms": self.first_token.map(rounded), "total_ms": rounded(self.total),
             "stations": self.stations.fields(false),
+            "received_bytes": self.wire.received, "sent_bytes": self.wire.sent,
         })
     }
 }

@@ -68,6 +68,13 @@ pub struct LogEntry {
     pub submitted: Option<Instant>,
     /// Time for which its reader took nothing.
     pub reader: Duration,
+    /// Bytes of its body that were read.
+    pub received: u64,
+    /// Bytes of the response's body, as they were before the transport, and when the first of them was handed to the
+    /// connection.
+    pub sent: u64,
+    /// See `sent`.
+    pub first_sent: Option<Instant>,
     /// It was queued: the numbers below mean something.
     pub queued: bool,
     /// Its tokens.
@@ -151,6 +158,9 @@ impl RequestLog {
             compile: Duration::ZERO,
             submitted: None,
             reader: Duration::ZERO,
+            received: 0,
+            sent: 0,
+            first_sent: None,
             queued: false,
             usage: TokenUsage::default(),
             counted: TokenUsage::default(),

@@ -176,7 +176,8 @@ impl Front {
     ) -> Response<Body> {
         let large = LargeBodies::takes(request.body());
         let (id, dialect) = (context.id.clone(), Dialect::of_path(request.uri().path()));
-        let mut request = request.map(|body| Body::new(Upload::new(body, activity.clone())));
+        let log = context.log.clone();
+        let mut request = request.map(|body| Body::new(Upload::new(body, activity.clone(), log)));
         request.extensions_mut().insert(context);
         let mut routes = self.routes.clone();
         let handler = async move {

@@ -82,6 +82,7 @@ impl Drop for RequestEnding {
         self.app.metrics.finish(&entry);
         self.app.recent.add(&entry);
         self.app.open.remove(entry.number);
+        self.app.traces.wire(&entry);
         self.app.spans.iter().for_each(|spans| spans.send(&entry));
         let (slow, format) = (self.app.options.slow, self.app.options.log_format);
         if slow.is_some_and(|most| entry.first_token.is_some_and(|time| time > most.0)) {
@@ -128,6 +129,16 @@ impl BodyState {
         }
     }
 
+    /// A frame goes to the connection.
+    fn hand(&mut self, frame: &Frame<Bytes>) {
+        let now = Instant::now();
+        self.handed = Some(now);
+        let (Some((_, ending)), Some(data)) = (&self.open, frame.data_ref()) else { return };
+        let mut entry = ending.log.entry();
+        entry.sent += data.len() as u64;
+        entry.first_sent = entry.first_sent.or(Some(now));
+    }
+
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let Some((body, ending)) = &mut self.open else {
             return Poll::Ready(Some(Err(axum::Error::new(io::Error::from(io::ErrorKind::TimedOut)))));
@@ -168,8 +179,9 @@ impl http_body::Body for LoggedBody {
             false => Some(Ok(Frame::data(std::mem::take(&mut state.rest)))),
         };
         let Some(Ok(frame)) = frame else { return Poll::Ready(frame) };
-        state.handed = Some(Instant::now());
-        Poll::Ready(Some(Ok(state.piece(frame, self.0.piece))))
+        let frame = state.piece(frame, self.0.piece);
+        state.hand(&frame);
+        Poll::Ready(Some(Ok(frame)))
     }
 
     fn is_end_stream(&self) -> bool {

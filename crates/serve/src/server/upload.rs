@@ -1,6 +1,7 @@
-//! A request's body that tells its connection when it is waited for.
+//! A request's body that tells its connection when it is waited for, and counts its bytes.
 
 use super::pace::Activity;
+use crate::log::RequestLog;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -14,11 +15,12 @@ use std::{
 pub(super) struct Upload {
     body: Incoming,
     activity: Arc<Activity>,
+    log: RequestLog,
 }
 
 impl Upload {
-    pub fn new(body: Incoming, activity: Arc<Activity>) -> Upload {
-        Upload { body, activity }
+    pub fn new(body: Incoming, activity: Arc<Activity>, log: RequestLog) -> Upload {
+        Upload { body, activity, log }
     }
 }
 
@@ -32,6 +34,9 @@ impl Body for Upload {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         self.activity.awaits_body(frame.is_pending());
+        if let Poll::Ready(Some(Ok(frame))) = &frame {
+            self.log.entry().received += frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
         frame
     }
 

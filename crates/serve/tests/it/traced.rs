@@ -84,6 +84,14 @@ fn a_request_leaves_a_trace_of_itself_alone() {
     let answered = trace["requests"][0]["answer"].as_array().map(Vec::len);
     assert_eq!((answered, &trace["events"]["token"]["id"]), (Some(12), &trace["requests"][0]["answer"]));
     assert_eq!(trace["requests"][0]["text"], answer["choices"][0]["message"]["content"]);
+    // What its connection took and gave, and each text.
+    let wire = |trace: &Value, column: &str| trace["events"]["wire"][column].as_array().cloned();
+    assert_eq!(wire(&trace, "received"), Some(vec![json!(story(12).to_string().len())]));
+    assert_eq!(wire(&trace, "sent"), Some(vec![json!(traced.body.len())]));
+    let texts: u64 =
+        trace["events"]["text"]["bytes"].as_array().into_iter().flatten().filter_map(Value::as_u64).sum();
+    let answered = answer["choices"][0]["message"]["content"].as_str().map(str::len);
+    assert!(texts as usize >= answered.expect("a text"), "{texts} bytes went out");
     let page = ask(port, "GET", &url, &[ADMIN, ("accept", "text/html")], &Value::Null);
     assert!(page.header("content-type").is_some_and(|kind| kind.starts_with("text/html")));
     assert!(page.text().contains("</html>") && page.text().contains("secret"));
@@ -95,6 +103,7 @@ fn a_request_leaves_a_trace_of_itself_alone() {
     let trace = ask(port, "GET", &url, &[ADMIN], &Value::Null).json();
     assert!(trace["events"]["op"]["step"].as_array().is_some_and(|ops| !ops.is_empty()));
     assert_eq!(trace["requests"][0]["answer"].as_array().map(Vec::len), Some(5));
+    assert_eq!(wire(&trace, "sent"), Some(vec![json!(stream.body.len())]));
     // Afterwards steps are recorded as before: what is remembered of a request can be asked for by its answer's id.
     let last = ask(port, "POST", "/v1/chat/completions", &[ADMIN], &story(3)).json();
     let wanted = json!({ "request": last["id"] });
@@ -104,6 +113,7 @@ fn a_request_leaves_a_trace_of_itself_alone() {
     });
     let steps = steps.expect("a trace").json();
     assert_eq!(steps["run"]["detail"], "steps");
+    assert_eq!(wire(&steps, "received"), Some(vec![json!(story(3).to_string().len())]));
     assert!(
         steps["events"]["step"]["step"].as_array().is_some_and(|s| (1..=5).contains(&s.len())),
         "{steps}"

@@ -162,6 +162,42 @@ function large(figure) {
   dialog.showModal();
 }
 
+// A figure as pixels, twice as fine as it is described, in the colours that the page has now.
+async function pixels(figure) {
+  const svg = figure.querySelector('svg[role=img]').cloneNode(true), [, , w, h] = svg.getAttribute('viewBox').split(' ').map(Number);
+  const ground = getComputedStyle(figure).backgroundColor, canvas = document.createElement('canvas'), image = new Image();
+  const light = ground.match(/[\d.]+/g).slice(0, 3).reduce((sum, part) => sum + +part, 0) > 384;
+  svg.setAttribute('xmlns', 'http://www.w3.org/2000/svg');
+  svg.setAttribute('width', canvas.width = 2 * w);
+  svg.setAttribute('height', canvas.height = 2 * h);
+  const style = document.createElementNS('http://www.w3.org/2000/svg', 'style');
+  style.textContent = document.querySelector('style').textContent;
+  svg.prepend(style);
+  svg.style.colorScheme = light ? 'light' : 'dark';
+  image.src = `data:image/svg+xml,${encodeURIComponent(new XMLSerializer().serializeToString(svg))}`;
+  await image.decode();
+  const draw = canvas.getContext('2d');
+  draw.fillStyle = ground;
+  draw.fillRect(0, 0, canvas.width, canvas.height);
+  draw.drawImage(image, 0, 0);
+  return new Promise(done => canvas.toBlob(done, 'image/png'));
+}
+
+async function save(figure) {
+  const link = make('a');
+  link.href = URL.createObjectURL(await pixels(figure));
+  link.download = `${figure.closest('section').id}.png`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}
+
+for (const caption of document.querySelectorAll('figcaption')) {
+  const button = make('button', 'save as PNG');
+  button.type = 'button';
+  button.addEventListener('click', () => save(caption.closest('figure')));
+  caption.append(button);
+}
+
 document.addEventListener('click', e => {
   const mark = e.target.closest('[data-t]');
   if (mark) choose(+mark.dataset.t);

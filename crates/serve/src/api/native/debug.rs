@@ -8,7 +8,7 @@ use crate::{
 use axum::{body::Body as HttpBody, response::Response};
 use http::{HeaderValue, header};
 use lamina::TraceDetail;
-use lamina_see::{Trace, page::trace_page, read::of_tag, so_far};
+use lamina_see::{Trace, of_tagged, page::trace_page, read::of_tag};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -66,8 +66,13 @@ async fn remembered(call: &HttpCall, body: &mut Body, id: String) -> Result<Trac
     let found = call.app.recent.find(&id).ok_or_else(&lost)?;
     let name = body.take::<String>("model")?.unwrap_or_else(|| found.model.clone());
     let lease = call.lease(Some(&name)).await?;
-    let number = found.number;
-    pooled(move || so_far(&lease.live.model).and_then(|trace| of_tag(trace, number)).ok_or_else(lost)).await
+    pooled(move || {
+        let log = lease.live.model.recorded().ok_or_else(&lost)?;
+        let mut trace = of_tagged(&lease.live.model, &log, &[]);
+        found.wire.write(&mut trace, log.began);
+        of_tag(trace, found.number).ok_or_else(lost)
+    })
+    .await
 }
 
 async fn recorded(call: &HttpCall, body: &mut Body) -> Result<Trace, ApiError> {
