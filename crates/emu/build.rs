@@ -60,10 +60,12 @@ fn main() {
     {
         let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").expect("set by cargo"));
         let archive = out.join("liblamina_emu.a");
-        let (new, old) = (out.join("cuda"), out.join("old_cuda"));
+        let (new, old, nvml) = (out.join("cuda"), out.join("old_cuda"), out.join("nvml"));
         let sources = ["fake_cuda/driver.cpp", "fake_cuda/nvrtc.cpp"];
         fake::library(&build, &new, &sources, Some(archive.as_path()), &["libcuda.so", "libnvrtc.so"]);
         fake::library(&build, &old, &["fake_cuda/old.cpp"], None, &["libcuda.so"]);
+        fake::library(&build, &nvml, &["fake_cuda/nvml.cpp"], None, &["libnvidia-ml.so.1"]);
+        println!("cargo:rustc-env=LAMINA_FAKE_NVML={}", nvml.display());
         println!("cargo:rustc-env=LAMINA_FAKE_CUDA={}", new.display());
         println!("cargo:rustc-env=LAMINA_OLD_CUDA={}", old.display());
     }

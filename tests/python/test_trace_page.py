@@ -84,7 +84,7 @@ def test_figures_are_saved_as_pixels(page, scheme):
     data = bytes(page.run("[...saved[0]]"))
     (PICTURES / f"saved-{scheme}.png").write_bytes(data)
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    assert [int.from_bytes(data[at : at + 4], "big") for at in (16, 20)] == [2 * size[2], 2 * size[3]]
+    assert [int.from_bytes(data[at : at + 4], "big") for at in (16, 20)] == [2 * size[2] + 64, 2 * size[3] + 64]
     colours = page.run(
         "(async () => { const image = await createImageBitmap(new Blob([saved[0]])), canvas = new OffscreenCanvas(image.width, image.height);"
         " const draw = canvas.getContext('2d'); draw.drawImage(image, 0, 0);"

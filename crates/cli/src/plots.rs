@@ -126,7 +126,7 @@ pub fn plan(forecast: &Forecast, model: Option<&Path>, speeds: &SpeedCurves) -> 
         foretold("tokens/s of all answers as foretold", "answers at once", &speeds.batch, 1.0),
     ];
     Plot {
-        title: "Memory".into(),
+        title: "Memory and speed".into(),
         conditions: format!("{name}, a context of {} tokens, before it is loaded", forecast.context),
         form: with_curves(parts, curves),
     }

@@ -1,7 +1,7 @@
 //! A device's context and its stream. Whatever is on the device keeps it alive.
 
 use crate::{
-    driver,
+    driver, energy,
     error::{CudaUnusable, Opened, check, check_start},
     sys,
 };
@@ -60,6 +60,7 @@ impl CudaContext {
         let retained = unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, device) };
         check_start("opening the device", retained)?;
         // From here on, `drop` cleans up.
+        energy::opened(device);
         let mut own = CudaContext { device, context, stream: ptr::null_mut(), recording: Mutex::default() };
         own.bind()?;
         // SAFETY: the context is current; the driver writes one handle.
@@ -167,6 +168,7 @@ impl CudaContext {
 
 impl Drop for CudaContext {
     fn drop(&mut self) {
+        energy::closed(self.device);
         // Of a lost device none of this succeeds, and nothing is left to be done about it.
         if self.bind().is_ok() && !self.stream.is_null() {
             // SAFETY: the stream is its own, and nobody else is left to use it.

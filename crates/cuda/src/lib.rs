@@ -7,6 +7,7 @@ mod context;
 mod copies;
 mod device;
 mod driver;
+mod energy;
 mod error;
 mod golden_kernels;
 mod graph;
@@ -25,6 +26,7 @@ mod sys;
 mod alone;
 
 pub use device::{CudaDevice, CudaFacts};
+pub use energy::joules;
 pub use error::CudaUnusable;
 pub use graph::CudaGraph;
 pub use image::ImageOrigin;

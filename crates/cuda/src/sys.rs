@@ -41,6 +41,7 @@ functions! {
     fn cuGetErrorString(code: Code, text: *mut *const c_char);
     fn cuDeviceGetCount(count: *mut c_int);
     fn cuDeviceGet(device: *mut CUdevice, number: c_int);
+    fn cuDeviceGetPCIBusId(bus: *mut c_char, room: c_int, device: CUdevice);
     fn cuDeviceGetName(name: *mut c_char, room: c_int, device: CUdevice);
     fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: CUdevice);
     fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);

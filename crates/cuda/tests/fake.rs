@@ -49,6 +49,37 @@ fn inner_cases() {
 }
 
 #[test]
+fn devices_that_are_open_tell_their_energy() {
+    let both = format!("{}:{}", lamina_emu::FAKE_CUDA, lamina_emu::FAKE_NVML);
+    passes("inner_energy", &[("LD_LIBRARY_PATH", &both)]);
+    passes("inner_energy_that_is_not_told", &[("LD_LIBRARY_PATH", &both), ("FAKE_NVML", "3")]);
+    // Without the library, too.
+    passes("inner_energy_that_is_not_told", &[]);
+}
+
+#[test]
+#[ignore = "needs the fake driver's folder in the libraries' path"]
+fn inner_energy() {
+    assert_eq!(lamina_cuda::joules(), Ok(None), "nothing is open");
+    let device = CudaDevice::open(0).expect("the fake device");
+    let told = || lamina_cuda::joules().expect("energy").expect("a device");
+    assert_eq!((told(), told()), (2.5, 4.0));
+    drop(device);
+    assert_eq!(lamina_cuda::joules(), Ok(None));
+}
+
+#[test]
+#[ignore = "needs the fake driver's folder in the libraries' path"]
+fn inner_energy_that_is_not_told() {
+    let _device = CudaDevice::open(0).expect("the fake device");
+    let why = lamina_cuda::joules().expect_err("nobody tells it");
+    match env::var("FAKE_NVML") {
+        Ok(_) => assert!(why.contains("does not support"), "{why}"),
+        Err(_) => assert!(!why.is_empty()),
+    }
+}
+
+#[test]
 fn the_built_in_model_has_the_bits_of_the_emulator() {
     passes("inner_story", &[]);
 }

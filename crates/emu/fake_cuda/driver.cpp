@@ -223,6 +223,11 @@ int cuDeviceGetName(char* name, int room, int device) {
   std::snprintf(name, (size_t)room, "Fake GPU %d", device);
   return OK;
 }
+int cuDeviceGetPCIBusId(char* bus, int room, int device) {
+  BEGIN_READY(cuDeviceGetPCIBusId)
+  std::snprintf(bus, (size_t)room, "0000:0%d:00.0", device);
+  return OK;
+}
 int cuDeviceGetAttribute(int* value, int attribute, int device) {
   BEGIN_READY(cuDeviceGetAttribute)
   int capability = (int)capability_of(device);

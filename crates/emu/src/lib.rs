@@ -15,5 +15,8 @@ pub use memory::EmuBuffer;
 /// A folder with a `libcuda.so` over the emulator, and an NVRTC for it (`fake_cuda/driver.cpp` says how it fails on demand).
 pub const FAKE_CUDA: &str = env!("LAMINA_FAKE_CUDA");
 
+/// A folder with a `libnvidia-ml.so.1` whose devices take energy.
+pub const FAKE_NVML: &str = env!("LAMINA_FAKE_NVML");
+
 /// A folder with a `libcuda.so` that lacks what is called today.
 pub const OLD_CUDA: &str = env!("LAMINA_OLD_CUDA");

@@ -17,6 +17,14 @@ pub(crate) fn open(number: usize) -> Opened {
     Ok(Box::new(Gpu::new(device)))
 }
 
+/// Joules that the GPUs which this process has open took so far, for all programs; none where it has none open.
+///
+/// # Errors
+/// Why it is not known.
+pub fn gpu_joules() -> Result<Option<f64>, String> {
+    lamina_cuda::joules()
+}
+
 /// The GPUs by their numbers, with their names; each is opened when its turn comes. A machine without any has none, and says
 /// nothing; of a driver that cannot be used the reason comes in the place of its devices.
 pub(crate) fn gpus() -> impl Iterator<Item = (String, Opened)> {

@@ -27,6 +27,18 @@ pub const DEVICES: &[Device] = &[Device::Cpu, Device::Metal];
 )))]
 pub const DEVICES: &[Device] = &[Device::Cpu];
 
+#[cfg(all(feature = "cuda", any(target_os = "linux", windows)))]
+pub use crate::cuda::gpu_joules;
+
+/// Joules that the GPUs of this process took so far: this build has no backend that tells them.
+///
+/// # Errors
+/// None.
+#[cfg(not(all(feature = "cuda", any(target_os = "linux", windows))))]
+pub fn gpu_joules() -> std::result::Result<Option<f64>, String> {
+    Ok(None)
+}
+
 /// Names that `device=` takes in this build.
 pub fn devices() -> Vec<String> {
     [Device::Auto].iter().chain(DEVICES).map(ToString::to_string).collect()

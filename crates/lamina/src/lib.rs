@@ -51,7 +51,7 @@ pub use beam_options::BeamOptions;
 pub use begun_chat::BegunChat;
 pub use chat_options::{ChatOptions, ReasoningMode};
 pub use chat_stream::{ChatPiece, ChatStream};
-pub use device::{DEVICES, backend_on, devices};
+pub use device::{DEVICES, backend_on, devices, gpu_joules};
 pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, Usage};
 pub use lamina_arch::vision;
 pub use lamina_arch::vision::VisionSpec;

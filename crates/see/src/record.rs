@@ -10,7 +10,7 @@ use crate::{
 };
 use lamina::{
     Completion, EventLog, GenerateOptions, Model, ModelInfo, Plan, Prompt, TokenStream, TraceDetail,
-    TraceLooks, checkpoint,
+    TraceLooks, checkpoint, gpu_joules,
 };
 use lamina_base::{cpu_name, files::read_text, resident_memory};
 use lamina_plan::{
@@ -65,12 +65,13 @@ pub fn record(
     let TraceScope { detail, looks } = scope.into();
     let prompts =
         jobs.iter().map(|job| model.prompt_tokens(&job.prompt)).collect::<lamina::Result<Vec<_>>>()?;
-    let (starved, energy) = (starved_ns(), PackageEnergy::now());
+    let (starved, energy, gpus) = (starved_ns(), PackageEnergy::now(), gpu_joules());
     // What lies inside of steps is looked at afterwards: the times of this run are those of a run without it.
     model.record(Some(detail.min(TraceDetail::Tokens)));
     let answers = run(model, jobs, &prompts, goes_on);
     let log = model.record(None);
     let joules = energy.and_then(|before| before.joules_since());
+    let gpus = gpus.and_then(|before| Ok((before, gpu_joules()?)));
     let answers = answers?;
     let log = log.ok_or_else(|| lamina::Error::Runtime("the engine has ended".into()))?;
     let asked: Vec<_> = prompts.into_iter().zip(&answers).collect();
@@ -88,6 +89,10 @@ pub fn record(
     match joules {
         Ok(joules) => trace.run.joules = Some(joules),
         Err(why) => trace.run.no_joules = why,
+    }
+    match gpus {
+        Ok((before, now)) => trace.run.gpu_joules = before.zip(now).map(|(before, now)| now - before),
+        Err(why) => trace.run.no_gpu_joules = why,
     }
     trace.run.starved_ns = starved.zip(starved_ns()).map(|(before, now)| now.saturating_sub(before));
     Ok((answers, trace))
@@ -191,6 +196,8 @@ fn of_log(
         inside_ns: None,
         joules: None,
         no_joules: String::new(),
+        gpu_joules: None,
+        no_gpu_joules: String::new(),
         dropped: log.dropped + looked.map_or(0, |looked| looked.dropped),
         page_tokens: PAGE_LEN as u32,
     };

@@ -65,6 +65,10 @@ pub struct RunFacts {
     pub joules: Option<f64>,
     /// Why not.
     pub no_joules: String,
+    /// Joules that the GPUs of this process took meanwhile, for all programs; none where it has none, or that is not told.
+    pub gpu_joules: Option<f64>,
+    /// Why not; empty where it has no GPU.
+    pub no_gpu_joules: String,
     /// TraceEvents that made room for newer ones.
     pub dropped: u64,
     /// Tokens of a page.

@@ -45,13 +45,17 @@ pub(super) fn sums(trace: &Trace, _: &TextStrip) -> Option<Figure> {
             number(joules)
         )
     });
+    let gpus = trace
+        .run
+        .gpu_joules
+        .map_or_else(String::new, |joules| format!(" The GPUs took *{} J*.", number(joules)));
     let row = |(word, (_, ns)): (&&str, (&str, u64))| vec![(*word).to_owned(), ns.to_string()];
     Some(Figure {
         id: "sums",
         title: "All of it",
         key: time(all as f64),
         finding: format!(
-            "{} steps took *{}*; *{} %* of that was not the machine but the engine around it and what was recorded.{power}{busy}",
+            "{} steps took *{}*; *{} %* of that was not the machine but the engine around it and what was recorded.{power}{gpus}{busy}",
             number(steps as f64),
             time(all as f64),
             number(own)

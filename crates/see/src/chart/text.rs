@@ -33,14 +33,15 @@ pub(super) fn text(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let span = last.saturating_sub(first).max(1) as f64;
     let x = |at: u64| LEFT + at.saturating_sub(first) as f64 / span * (WIDTH - LEFT - 10.0);
     let mut canvas = Canvas::new(166.0, "When each token was chosen, and when its text went out");
-    for (y, name) in [(22.0, "chosen"), (92.0, "went out"), (124.0, "held back")] {
-        canvas.text(0.0, y, "f", Anchor::Start, name);
+    let most = all.iter().map(|t| t.held).max().unwrap_or(0);
+    let lanes = [(22.0, "chosen"), (92.0, "went out"), (124.0, "held back")];
+    for (y, name) in lanes.iter().take(if most > 0 { 3 } else { 2 }) {
+        canvas.text(0.0, *y, "f", Anchor::Start, name);
     }
     let word = |t: &TextOut| {
         let token = t.place.and_then(|place| strip.tokens.get(place));
         token.map_or("the rest".to_owned(), |token| visible(trace.word(token.id), 24))
     };
-    let most = all.iter().map(|t| t.held).max().unwrap_or(0).max(1);
     for t in &all {
         let tip = format!("{}: {} bytes, {} behind its token", word(t), t.bytes, time(t.late() as f64));
         let lane = |at: u64, y: f64| Box2::new(x(at) - 1.0, y, 2.0, 20.0);

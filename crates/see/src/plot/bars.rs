@@ -7,7 +7,9 @@ use crate::{
     format::number,
 };
 
-const LEFT: f64 = 250.0;
+/// Room for a name, and that of one of its letters.
+const LEAST_LEFT: f64 = 150.0;
+const LETTER: f64 = 7.2;
 const ROW: f64 = 26.0;
 const TOP: f64 = 28.0;
 
@@ -25,8 +27,10 @@ pub(super) fn drawn(title: &str, unit: &str, bars: &[RateBar]) -> String {
     let limits = bars.iter().flat_map(|b| [b.limit, b.predicted]).flatten();
     let most = bars.iter().map(|b| range(b)[2]).chain(limits).fold(0.0, f64::max);
     let most = if most > 0.0 { most } else { 1.0 };
-    let width = WIDTH - LEFT - 90.0;
-    let at = |value: f64| LEFT + value / most * width;
+    let letters = bars.iter().map(|b| b.name.chars().count()).max().unwrap_or(0);
+    let left = (letters as f64 * LETTER + 16.0).clamp(LEAST_LEFT, WIDTH / 2.0);
+    let width = WIDTH - left - 90.0;
+    let at = |value: f64| left + value / most * width;
     let bottom = TOP + bars.len() as f64 * ROW;
     let mut canvas = Canvas::new(bottom + 30.0, title);
     let step = round_step(most, 6.0);
@@ -36,12 +40,12 @@ pub(super) fn drawn(title: &str, unit: &str, bars: &[RateBar]) -> String {
         canvas.text(at(mark), bottom + 16.0, "f", Anchor::Middle, &number(mark));
         mark += step;
     }
-    canvas.text(LEFT - 8.0, bottom + 16.0, "f", Anchor::End, unit);
+    canvas.text(left - 8.0, bottom + 16.0, "f", Anchor::End, unit);
     let keys = [
         ("memory allows", "ce", bars.iter().any(|b| b.limit.is_some())),
         ("predicted", "cd", bars.iter().any(|b| b.predicted.is_some())),
     ];
-    let mut x = LEFT;
+    let mut x = left;
     for (word, class, _) in keys.iter().filter(|key| key.2) {
         canvas.rect(Box2::new(x, 6.0, 3.0, 12.0), class);
         canvas.text(x + 8.0, 16.0, "f", Anchor::Start, word);
@@ -50,8 +54,8 @@ pub(super) fn drawn(title: &str, unit: &str, bars: &[RateBar]) -> String {
     for (i, bar) in bars.iter().enumerate() {
         let (y, [low, middle, high]) = (TOP + i as f64 * ROW, range(bar));
         let tip = format!("{}: {} {unit}, {} to {}", bar.name, number(middle), number(low), number(high));
-        canvas.text(LEFT - 8.0, y + 17.0, "", Anchor::End, &bar.name);
-        canvas.mark(Box2::new(LEFT, y + 5.0, at(middle) - LEFT, ROW - 10.0), "ca", &tip, None);
+        canvas.text(left - 8.0, y + 17.0, "", Anchor::End, &bar.name);
+        canvas.mark(Box2::new(left, y + 5.0, at(middle) - left, ROW - 10.0), "ca", &tip, None);
         let line = y + ROW / 2.0;
         canvas.path(&format!("M{:.1} {line:.1}H{:.1}", at(low), at(high)), "li");
         for (value, class) in [(bar.limit, "ce"), (bar.predicted, "cd")] {

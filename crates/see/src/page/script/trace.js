@@ -168,8 +168,10 @@ async function pixels(figure) {
   const ground = getComputedStyle(figure).backgroundColor, canvas = document.createElement('canvas'), image = new Image();
   const light = ground.match(/[\d.]+/g).slice(0, 3).reduce((sum, part) => sum + +part, 0) > 384;
   svg.setAttribute('xmlns', 'http://www.w3.org/2000/svg');
-  svg.setAttribute('width', canvas.width = 2 * w);
-  svg.setAttribute('height', canvas.height = 2 * h);
+  const edge = 32;
+  svg.setAttribute('width', 2 * w);
+  svg.setAttribute('height', 2 * h);
+  [canvas.width, canvas.height] = [2 * (w + edge), 2 * (h + edge)];
   const style = document.createElementNS('http://www.w3.org/2000/svg', 'style');
   style.textContent = document.querySelector('style').textContent;
   svg.prepend(style);
@@ -179,7 +181,7 @@ async function pixels(figure) {
   const draw = canvas.getContext('2d');
   draw.fillStyle = ground;
   draw.fillRect(0, 0, canvas.width, canvas.height);
-  draw.drawImage(image, 0, 0);
+  draw.drawImage(image, edge, edge);
   return new Promise(done => canvas.toBlob(done, 'image/png'));
 }
 
