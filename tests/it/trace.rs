@@ -3,12 +3,12 @@
 use crate::common::answers::{Bits, top_bits};
 use crate::common::load;
 use lamina::{
-    ChoiceEvent, Completion, EventLog, GenerateOptions, LensEvent, LoadOptions, Model, Prompt,
+    ChoiceEvent, Completion, EventLog, GenerateOptions, LensEvent, LoadOptions, Model, Prompt, SequenceEvent,
     SequenceMoment, TokenStream, TraceDetail,
 };
-use lamina_fixtures::{Models, names, tokens};
-use lamina_plan::op::Op;
-use std::collections::BTreeMap;
+use lamina_fixtures::{Models, extent, names, tokens};
+use lamina_plan::{kv::Reach, op::Op};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn request(i: usize) -> GenerateOptions {
     let mut o = GenerateOptions { max_tokens: Some(9), ignore_eos: true, n: 1 + i % 2, ..Default::default() };
@@ -17,11 +17,11 @@ fn request(i: usize) -> GenerateOptions {
     o
 }
 
-/// Three requests at once; each row of the result is an answer.
+/// Requests at once, by day; by night many more. Each row of the result is an answer.
 fn answers(model: &Model) -> Vec<Vec<Bits>> {
-    let prompt = |i: usize| Prompt::Tokens(tokens(20 + 17 * i as u32));
+    let prompt = |i: usize| Prompt::Tokens(tokens(20 + 17 * (i % 3) as u32));
     let start = |i| model.stream(&prompt(i), &request(i)).expect("starts");
-    let streams: Vec<TokenStream> = (0..3).map(start).collect();
+    let streams: Vec<TokenStream> = (0..if extent::is_whole() { 32 } else { 3 }).map(start).collect();
     let collect = |(i, stream): (usize, TokenStream)| {
         let mut answers = vec![Completion::empty(); request(i).n];
         for piece in stream {
@@ -49,7 +49,32 @@ fn no_detail_changes_a_bit_in_any_family() {
             let log = model.record(None).expect("was recorded");
             assert!(got == want, "{name}: {detail_name} changed an answer");
             adds_up(&log, detail, &want, &format!("{name} in {detail_name}"));
+            pages_are_held(&log, &format!("{name} in {detail_name}"));
         }
+    }
+}
+
+/// Pages that sequences hold by their events, and those that the engine counts as free, are all pages at every step.
+fn pages_are_held(log: &EventLog, what: &str) {
+    // What leaves a window is given back without a word.
+    if log.plan.kv.groups.iter().any(|group| group.reach != Reach::All) {
+        return;
+    }
+    let ended = |e: &SequenceEvent| matches!(e.what, SequenceMoment::End { .. } | SequenceMoment::Preempt);
+    let mut ends = log.sequences.iter().filter(|e| ended(e)).peekable();
+    let mut events = log.pages.iter().peekable();
+    let mut tables: BTreeMap<(u64, u32, u32), u32> = BTreeMap::new();
+    let mut all = None;
+    for step in &log.steps {
+        while let Some(end) = ends.next_if(|end| end.at <= step.begin) {
+            tables.retain(|(sequence, ..), _| *sequence != end.sequence);
+        }
+        while let Some(p) = events.next_if(|p| p.step <= step.step) {
+            tables.insert((p.sequence, p.group, p.place), p.page);
+        }
+        let held: BTreeSet<(u32, u32)> = tables.iter().map(|((_, group, _), page)| (*group, *page)).collect();
+        let pages = held.len() + step.free_pages as usize;
+        assert_eq!(*all.get_or_insert(pages), pages, "{what}: pages in step {}", step.step);
     }
 }
 

@@ -207,7 +207,7 @@ columns! {
         place: u32,
         /// Which page of memory.
         page: u32,
-        /// `take` or `find`.
+        /// `take`, `find`, `copy` or `hold`.
         what: String,
     }
 }

@@ -273,6 +273,10 @@ pub enum PageMoment {
     Take,
     /// It was found by what it holds.
     Find,
+    /// It is a copy of one that others hold too, to be written.
+    Copy,
+    /// It was there: of the sequence that this one was split off from, or from before the recording.
+    Hold,
 }
 
 impl PageMoment {
@@ -281,6 +285,8 @@ impl PageMoment {
         match self {
             PageMoment::Take => "take",
             PageMoment::Find => "find",
+            PageMoment::Copy => "copy",
+            PageMoment::Hold => "hold",
         }
     }
 }

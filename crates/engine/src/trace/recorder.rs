@@ -16,8 +16,11 @@ use crate::{
     schedule::{Schedule, Share, StepPlan},
     sequence::{Sequence, purpose::Purpose},
 };
-use lamina_plan::{NO_PAGE, PAGE_LEN, Plan, StreamCounts, Watch, WatchInside};
-use std::time::{Duration, Instant};
+use lamina_plan::{NO_PAGE, PAGE_LEN, Plan, StreamCounts, Watch, WatchInside, batch::Copy};
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
 
 /// Steps, rows of sequences, and moments of sequences that are kept: together about 2 MB.
 const STEPS: usize = 4096;
@@ -52,6 +55,8 @@ pub(crate) struct EventRecorder {
     streams: EventRing<StreamEvent>,
     choices: EventRing<ChoiceEvent>,
     texts: EventRing<TextEvent>,
+    /// Sequences whose pages were told.
+    told: HashSet<u64>,
     /// What lies between operators, where that was asked for.
     inside: Option<InsideNotes>,
     /// The step that runs, and the end of its last phase.
@@ -76,6 +81,7 @@ impl EventRecorder {
             streams: EventRing::new(from(TraceDetail::Ops, STREAMS)),
             choices: EventRing::new(from(TraceDetail::Tokens, CHOICES)),
             texts: EventRing::new(from(TraceDetail::Tokens, CHOICES)),
+            told: HashSet::with_capacity(STEPS),
             inside: (detail >= TraceDetail::Inside).then(|| InsideNotes::new(looks, plan)),
             step: StepEvent::default(),
             last: now,
@@ -153,6 +159,7 @@ impl EventRecorder {
         self.phase(StepPhase::Schedule);
         let at = self.step.begin;
         for &sequence in &plan.preempted {
+            self.told.remove(&sequence);
             self.sequences.push(SequenceEvent { at, sequence, tag: 0, what: SequenceMoment::Preempt });
         }
         for share in &plan.shares {
@@ -161,27 +168,36 @@ impl EventRecorder {
                 let what = begin_of(s, begin);
                 self.sequences.push(SequenceEvent { at, sequence: share.id, tag: s.terms.tag, what });
             }
-            self.note_pages(s, share);
+            self.note_pages(s, share, &plan.copies);
         }
     }
 
-    /// Pages that the rows of a share reach for the first time, and those that were found before its first row.
-    fn note_pages(&mut self, s: &Sequence, share: &Share) {
-        let first = if share.begins { 0 } else { share.start.div_ceil(PAGE_LEN) };
+    /// Pages that the rows of a share reach for the first time, and the copy of the one that it goes on in. Of a sequence that
+    /// nothing was told of, also those before.
+    fn note_pages(&mut self, s: &Sequence, share: &Share, copies: &[Copy]) {
+        let new = self.told.insert(share.id);
+        let first = match (new, copies) {
+            (true, _) => 0,
+            (false, []) => share.start.div_ceil(PAGE_LEN),
+            (false, _) => share.start / PAGE_LEN,
+        };
         let last = (share.start + share.rows).div_ceil(PAGE_LEN);
         for (group, table) in s.held.tables.iter().enumerate() {
             for (place, &page) in table.iter().enumerate().take(last).skip(first).filter(|p| *p.1 != NO_PAGE)
             {
-                let found = (place + 1) * PAGE_LEN <= s.cached;
-                let what = if found { PageMoment::Find } else { PageMoment::Take };
-                self.pages.push(PageEvent {
-                    step: self.step.step,
-                    sequence: share.id,
-                    group: group as u32,
-                    place: place as u32,
-                    page,
-                    what,
-                });
+                let group = group as u32;
+                let is_copy = |copy: &Copy| matches!(*copy, Copy::Page { group: g, to, .. } if (g, to) == (group, page));
+                let before = !share.begins && place * PAGE_LEN < share.start;
+                let what = match () {
+                    () if copies.iter().any(is_copy) => PageMoment::Copy,
+                    () if before && new => PageMoment::Hold,
+                    // It was told of it, and still has it.
+                    () if before => continue,
+                    () if (place + 1) * PAGE_LEN <= s.cached => PageMoment::Find,
+                    () => PageMoment::Take,
+                };
+                let (step, sequence, place) = (self.step.step, share.id, place as u32);
+                self.pages.push(PageEvent { step, sequence, group, place, page, what });
             }
         }
     }
@@ -246,6 +262,7 @@ impl EventRecorder {
 
     /// A sequence has ended.
     pub fn ended(&mut self, s: &Sequence, end: &Result<FinishReason>) {
+        self.told.remove(&s.id);
         if let Some(notes) = &mut self.inside {
             notes.ended(s.id);
         }

@@ -34,7 +34,12 @@ pub(super) fn pages(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
         let own = |i: &usize| Some(e.sequence[*i]) == strip.sequence && e.place[*i] as usize == number;
         let event = (0..e.page.len()).find(own);
         let label = event.map_or(format!("page {number}"), |i| {
-            let found = if e.what[i] == "find" { ", found" } else { "" };
+            let found = match e.what[i].as_str() {
+                "find" => ", found",
+                "copy" => ", copied",
+                "hold" => ", shared",
+                _ => "",
+            };
             format!("page {number} at {}{found}", e.page[i])
         });
         canvas.text(0.0, number as f64 * h + 19.0, "f", Anchor::Start, &label);
