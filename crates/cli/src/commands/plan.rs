@@ -67,7 +67,7 @@ impl Execute for PlanArgs {
         spinner.finish_and_clear();
         let forecast = forecast?;
         self.plot.write(|| {
-            let asked = Asked { path: path.as_deref(), options: &options, question: &question };
+            let asked = AskedForecast { path: path.as_deref(), options: &options, question: &question };
             let speeds = SpeedCurves {
                 memory: asked.by_memory(&forecast),
                 context: asked.by_context(&forecast),
@@ -92,13 +92,13 @@ const CONTEXT_PARTS: usize = 8;
 const BATCHES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 /// What was asked about, for curves of the same with other terms.
-struct Asked<'a> {
+struct AskedForecast<'a> {
     path: Option<&'a Path>,
     options: &'a LoadOptions,
     question: &'a ForecastQuestion,
 }
 
-impl Asked<'_> {
+impl AskedForecast<'_> {
     /// The forecast of other terms; none where the model does not fit then.
     fn foretell(&self, options: &LoadOptions, batch: Vec<usize>, prompt: Option<usize>) -> Option<Forecast> {
         let prompt = prompt.map_or_else(|| self.question.prompt.clone(), |tokens| vec![tokens]);

@@ -31,18 +31,7 @@ pub(super) fn pages(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     );
     let e = &trace.events.page;
     for number in 0..count {
-        let own = |i: &usize| Some(e.sequence[*i]) == strip.sequence && e.place[*i] as usize == number;
-        let event = (0..e.page.len()).find(own);
-        let label = event.map_or(format!("page {number}"), |i| {
-            let found = match e.what[i].as_str() {
-                "find" => ", found",
-                "copy" => ", copied",
-                "hold" => ", shared",
-                _ => "",
-            };
-            format!("page {number} at {}{found}", e.page[i])
-        });
-        canvas.text(0.0, number as f64 * h + 19.0, "f", Anchor::Start, &label);
+        canvas.text(0.0, number as f64 * h + 19.0, "f", Anchor::Start, &label(trace, strip, number));
     }
     for place in 0..count * page {
         let b =
@@ -74,6 +63,21 @@ pub(super) fn pages(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
         svg: canvas.finish(),
         table: (vec!["page of the text", "layer group", "place in memory", "how"], rows.map(row).collect()),
         ..Figure::default()
+    })
+}
+
+/// Which page of memory a page of the text came to first, and how.
+fn label(trace: &Trace, strip: &TextStrip, number: usize) -> String {
+    let e = &trace.events.page;
+    let own = |i: &usize| Some(e.sequence[*i]) == strip.sequence && e.place[*i] as usize == number;
+    (0..e.page.len()).find(own).map_or(format!("page {number}"), |i| {
+        let how = match e.what[i].as_str() {
+            "find" => ", found",
+            "copy" => ", copied",
+            "hold" => ", shared",
+            _ => "",
+        };
+        format!("page {number} at {}{how}", e.page[i])
     })
 }
 
