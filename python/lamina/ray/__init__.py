@@ -15,8 +15,9 @@ from typing import Any
 
 from .config import Config
 from .plan import plan
+from .processor import JobCounts, Processor
 
-__all__ = ["Config", "app", "build_app", "deploy", "plan"]
+__all__ = ["Config", "JobCounts", "Processor", "app", "build_app", "deploy", "plan"]
 
 _WITH_RAY = ("app", "build_app", "deploy")
 
