@@ -130,6 +130,9 @@ class Grammar:
 
         Args:
             text: a whole text; bytes may end within a character.
+
+        Raises:
+            LaminaError: a limit was reached before that was known.
         """
         return self.compiled.matches(_bytes(text))
 
@@ -138,6 +141,9 @@ class Grammar:
 
         Args:
             prefix: the beginning of a text; bytes may end within a character.
+
+        Raises:
+            LaminaError: a limit was reached before that was known.
         """
         return self.compiled.allows(_bytes(prefix))
 

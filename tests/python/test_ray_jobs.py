@@ -66,11 +66,11 @@ processor(max_tokens=200, ignore_eos=True).run(sys.argv[2], sys.argv[3], rows=2)
 
 def test_a_job_that_was_killed_goes_on_to_the_same_bytes(rows, tmp_path):
     asked = tmp_path / "asked.jsonl"
-    asked.write_text("".join(json.dumps({"question": question}) + "\n" for question in QUESTIONS * 4))
+    asked.write_text("".join(json.dumps({"question": question}) + "\n" for question in QUESTIONS * 8))
     command = [sys.executable, "-c", JOB, os.path.dirname(__file__), str(asked)]
     subprocess.run([*command, str(tmp_path / "whole")], check=True, timeout=300, stdout=subprocess.DEVNULL)
     whole, cut = texts(tmp_path / "whole"), tmp_path / "cut"
-    assert len(whole) == 14
+    assert len(whole) == 28
     for least in (2, 6):
         job = subprocess.Popen([*command, str(cut)], stdout=subprocess.DEVNULL)
         end = time.monotonic() + 120
@@ -79,9 +79,9 @@ def test_a_job_that_was_killed_goes_on_to_the_same_bytes(rows, tmp_path):
         job.send_signal(signal.SIGKILL)
         job.wait()
         done = texts(cut)
-        assert least <= len(done) < 14 and done.items() <= whole.items()
+        assert least <= len(done) < 28 and done.items() <= whole.items()
     # What it was about to write.
-    (cut / ".part-000013.jsonl.tmp").write_text("{")
+    (cut / ".part-000027.jsonl.tmp").write_text("{")
     before = {name: (cut / name).stat().st_mtime_ns for name in done}
     subprocess.run([*command, str(cut)], check=True, timeout=300, stdout=subprocess.DEVNULL)
     assert texts(cut) == whole and not list(cut.glob(".*.tmp"))
@@ -135,6 +135,8 @@ def test_what_makes_no_sense_is_refused_before_anything_runs():
     for wrong in ({"replicas": (2, 1)}, {"replicas": -1}, {"n": 2}, {"columns": ("a", "a", "b")}, {"columns": ("a", "b", "error")}):
         with pytest.raises(lamina.InvalidRequestError):
             processor(**wrong)
+    with pytest.raises(lamina.InvalidRequestError, match="files alone"):
+        processor(replicas=0)(None)
     if importlib.util.find_spec("ray") is None:
         with pytest.raises(lamina.UnsupportedError, match=r"pip install .lamina\[ray\]"):
             processor(replicas=1)(None)

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 
+import lamina
 import pytest
 import ray
 from lamina.ray import JobCounts, Processor
@@ -78,3 +79,10 @@ def test_a_dataset_has_the_columns_of_the_answers(cluster):
     assert len(set(by_question.values())) > 1
     bad = processor(1)(ray.data.from_items([{"other": 1}])).take_all()
     assert "no 'question'" in bad[0]["error"] and bad[0]["text"] is None
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_job(cluster, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"question": "A"}\n')
+    with pytest.raises(lamina.LaminaError, match="nowhere.gguf"):
+        Processor("nowhere.gguf", prompt="{question}").run(tmp_path / "in.jsonl", tmp_path / "out")
+    assert not parts(tmp_path / "out")

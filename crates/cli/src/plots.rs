@@ -66,20 +66,9 @@ fn along(
     };
     let own: Vec<&Speed> =
         speeds.iter().filter(|s| apart(s) == usize::from(place(s) != place(first))).collect();
-    let sorted = |s: &Speed| {
-        let mut all = s.tok_s.clone();
-        all.sort_by(f64::total_cmp);
-        all
-    };
-    let middle = |s: &&Speed| sorted(s).get(s.tok_s.len() / 2).copied().unwrap_or(f64::NAN);
-    let range = |s: &&Speed| sorted(s).first().copied().zip(sorted(s).last().copied());
     (own.len() > 2).then(|| PlotCurve {
-        name,
-        along,
-        values: own.iter().map(middle).collect(),
-        places: own.iter().map(|s| place(s) as f64).collect(),
-        ranges: own.iter().filter_map(range).collect(),
         limits: own.iter().filter_map(|s| allowed(s.batch)).collect(),
+        ..PlotCurve::measured(name, along, own.iter().map(|s| (place(s) as f64, &s.tok_s[..])))
     })
 }
 

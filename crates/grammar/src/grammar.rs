@@ -29,6 +29,17 @@ struct Checked {
     judge: OnceLock<Result<Arc<Compiled>>>,
 }
 
+/// What a text is to a grammar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GrammarVerdict {
+    /// It satisfies it.
+    Whole,
+    /// Some text that begins with it does.
+    Beginning,
+    /// No text that begins with it does.
+    Neither,
+}
+
 impl Grammar {
     /// Any JSON value whose outermost is an object: JSON mode.
     ///
@@ -213,23 +224,35 @@ impl Grammar {
         }
     }
 
-    /// Whether the whole of `text` satisfies the grammar, in a spelling that an answer could have.
+    /// Whether the whole of `text` satisfies the grammar, in a spelling that an answer could have. False too where a limit is
+    /// reached: [`Grammar::verdict`] tells that apart.
     pub fn matches(&self, text: impl AsRef<[u8]>) -> bool {
-        self.read(text.as_ref()).is_some_and(|mut matcher| matcher.is_accepting())
+        matches!(self.verdict(text), Ok(GrammarVerdict::Whole))
     }
 
-    /// Whether some text that begins with `prefix` may satisfy the grammar.
+    /// Whether some text that begins with `prefix` may satisfy the grammar. False too where a limit is reached.
     pub fn allows(&self, prefix: impl AsRef<[u8]>) -> bool {
-        self.read(prefix.as_ref()).is_some()
+        matches!(self.verdict(prefix), Ok(GrammarVerdict::Whole | GrammarVerdict::Beginning))
     }
 
-    /// The state after `text`; None where it cannot be a beginning.
-    fn read(&self, text: &[u8]) -> Option<GrammarMatcher> {
-        let judge = self.judge().ok()?;
-        let mut matcher = GrammarMatcher::new(&judge, &Vocabulary::bytes().ok()?);
+    /// What a text is to the grammar, in a spelling that an answer could have.
+    ///
+    /// # Errors
+    /// When a limit is reached before that is known: few texts of expressions that count what they repeat.
+    pub fn verdict(&self, text: impl AsRef<[u8]>) -> Result<GrammarVerdict> {
+        let judge = match self.judge() {
+            Err(GrammarError::Unsatisfiable(_)) => return Ok(GrammarVerdict::Neither),
+            judge => judge?,
+        };
+        let mut matcher = GrammarMatcher::new(&judge, &Vocabulary::bytes()?);
         // The byte 0xFF marks what is no text.
         let legal = |&byte: &u8| byte != 0xFF && matcher.accept(u32::from(byte)).is_ok();
-        text.iter().all(legal).then_some(matcher)
+        let verdict = match text.as_ref().iter().all(legal) {
+            false => GrammarVerdict::Neither,
+            true if matcher.is_accepting() => GrammarVerdict::Whole,
+            true => GrammarVerdict::Beginning,
+        };
+        matcher.failed().map_or(Ok(verdict), Err)
     }
 
     /// The grammar beside an answer of tokens of `vocabulary`; compiled once, then taken from the vocabulary's cache.

@@ -29,7 +29,7 @@ mod tags;
 mod vocab;
 
 pub use error::{GrammarError, Result};
-pub use grammar::Grammar;
+pub use grammar::{Grammar, GrammarVerdict};
 pub use lowered::SchemaOptions;
 pub use matcher::{GrammarMatcher, Stop};
 pub use schema::closed;

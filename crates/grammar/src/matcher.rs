@@ -152,6 +152,12 @@ impl GrammarMatcher {
         }
     }
 
+    /// Why the library can say no more of the text; None where it can.
+    pub(crate) fn failed(&self) -> Option<GrammarError> {
+        let failed = self.library.is_error();
+        failed.then(|| self.failure(&self.library.get_error().unwrap_or_default()))
+    }
+
     /// A copy that goes its own way.
     pub fn fork(&self) -> GrammarMatcher {
         GrammarMatcher {

@@ -3,7 +3,7 @@
 use crate::{error::Result, wait::detached};
 use lamina::{
     GrammarError,
-    grammar::{GrammarMatcher, SchemaOptions},
+    grammar::{GrammarMatcher, GrammarVerdict, SchemaOptions},
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -85,11 +85,11 @@ impl PyGrammar {
     }
 
     fn matches(&self, py: Python<'_>, text: &[u8]) -> Result<bool> {
-        freely(py, || Ok(self.0.matches(text)))
+        freely(py, || Ok(self.0.verdict(text)? == GrammarVerdict::Whole))
     }
 
     fn allows(&self, py: Python<'_>, prefix: &[u8]) -> Result<bool> {
-        freely(py, || Ok(self.0.allows(prefix)))
+        freely(py, || Ok(self.0.verdict(prefix)? != GrammarVerdict::Neither))
     }
 
     fn warnings(&self) -> Vec<String> {

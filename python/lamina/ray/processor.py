@@ -8,7 +8,7 @@ import importlib
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Awaitable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..errors import InvalidRequestError, LaminaError, UnsupportedError
 from .job import ROWS, JobFolder, JobPart
@@ -70,7 +70,7 @@ class Processor:
         least, most = (replicas, replicas) if isinstance(replicas, int) else replicas
         if not 0 <= least <= most:
             raise InvalidRequestError(f"replicas are {replicas}, but must be a number, or the least and the most")
-        if "seed" in sampling or "n" in sampling or "stream" in sampling:
+        if "n" in sampling or "stream" in sampling:
             raise InvalidRequestError("n and stream are no options of a job: each row has one answer")
         if len(set(columns)) != 3 or ERROR in columns:
             raise InvalidRequestError(f"columns are {columns}, but must be three names, none of them `error`")
@@ -87,9 +87,11 @@ class Processor:
             dataset: of Ray Data.
             block: rows that a model is given at a time.
         """
-        data = needed("ray.data")
         least, most = self._range
-        pool = data.ActorPoolStrategy(min_size=max(least, 1), max_size=max(most, 1), max_tasks_in_flight_per_actor=_AT_ONCE)
+        if least == 0:
+            raise InvalidRequestError("replicas are 0, which answers files alone: a dataset needs one at least")
+        data = needed("ray.data")
+        pool = data.ActorPoolStrategy(min_size=least, max_size=most, max_tasks_in_flight_per_actor=_AT_ONCE)
         given = {"fn_constructor_args": (self._settings,), "batch_size": block, "batch_format": "numpy"}
         return dataset.map_batches(BlockWorker, compute=pool, max_concurrency=_AT_ONCE, **given, **self._needs)
 
@@ -151,7 +153,7 @@ class Processor:
             part: Optional[JobPart] = first
             while part is not None or running:
                 while part is not None and len(running) < _AT_ONCE:
-                    running[loop.create_task(_all(worker.answers(part.lines, self._seeds(part))))] = part
+                    running[loop.create_task(worker.answers(part.lines, self._seeds(part)))] = part
                     part = next(parts, None)
                 done, _ = loop.run_until_complete(asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
                 for task in done:
@@ -202,10 +204,6 @@ class Processor:
 
     def _seeds(self, part: JobPart) -> List[int]:
         return [part.seed(self._settings.seed, place) for place in range(len(part.lines))]
-
-
-async def _all(answers: Awaitable[List[Dict[str, Any]]]) -> List[Dict[str, Any]]:
-    return await answers
 
 
 def _got(ray: Any, answer: Any) -> List[Dict[str, Any]]:

@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, AsyncIterator, Dict, List, Mapping, Optional, Sequence, Tuple
 
+import numpy as np
+
 from ..errors import DeviceLostError, InvalidRequestError, LaminaError, OutOfMemoryError
 from ..llm import LLM
 from ..policy import Policy
@@ -144,8 +146,6 @@ class BlockWorker(Worker):
 
 
 def _column(values: List[Any]) -> Any:
-    import numpy as np
-
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column

@@ -7,6 +7,7 @@ use crate::{
     exit::FAILED,
     output::{self, note},
 };
+use lamina::grammar::GrammarVerdict;
 use std::path::PathBuf;
 
 /// Check a grammar, and texts against it
@@ -38,13 +39,14 @@ impl Execute for GrammarFileArgs {
         }
         let mut all = true;
         for text in &self.matches {
-            let verdict = match (grammar.matches(text), grammar.allows(text)) {
-                (true, _) => "matches",
-                (false, true) => "is a beginning",
-                (false, false) => "does not match",
+            let verdict = grammar.verdict(text)?;
+            let told = match verdict {
+                GrammarVerdict::Whole => "matches",
+                GrammarVerdict::Beginning => "is a beginning",
+                GrammarVerdict::Neither => "does not match",
             };
-            all &= verdict == "matches";
-            output::text(&format!("{text:?} {verdict}\n"))?;
+            all &= verdict == GrammarVerdict::Whole;
+            output::text(&format!("{text:?} {told}\n"))?;
         }
         if all { Ok(()) } else { Err(CliError::Reported(FAILED)) }
     }

@@ -192,9 +192,8 @@ impl Engine {
         }
         told.phase(StepPhase::Choose);
         self.drafting.observe(rows, plan, &places, &outcomes, &self.schedule.running);
-        let streamed = self.step.streamed();
-        let waited = streamed.waited.saturating_sub(before.waited);
-        self.charge(plan, time, waited);
+        let streamed = self.step.streamed().since(&before);
+        self.charge(plan, time, streamed.waited);
         let mut ended = vec![];
         for (share, outcome) in plan.shares.iter().zip(outcomes) {
             ended.extend(self.apply(share, outcome, told).map(|end| (share.id, end)));
@@ -204,7 +203,7 @@ impl Engine {
         }
         let drafting = &mut self.drafting;
         self.schedule.shift_full(self.context, Instant::now(), |s| drafting.forget(s));
-        told.stepped(streamed.bytes.saturating_sub(before.bytes), waited, &mut self.counters.phases);
+        told.stepped(streamed.bytes, streamed.waited, &mut self.counters.phases);
         Ok(time)
     }
 

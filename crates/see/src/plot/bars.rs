@@ -15,7 +15,12 @@ const TOP: f64 = 28.0;
 
 /// Lowest, middle and highest repeat.
 fn range(bar: &RateBar) -> [f64; 3] {
-    let mut all = bar.repeats.clone();
+    spread(&bar.repeats)
+}
+
+/// Lowest, middle and highest of some values.
+pub(super) fn spread(values: &[f64]) -> [f64; 3] {
+    let mut all = values.to_vec();
     all.sort_by(f64::total_cmp);
     match all.as_slice() {
         [] => [0.0; 3],

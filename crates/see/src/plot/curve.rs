@@ -1,6 +1,6 @@
 //! One value after another, as a line; the range of each as a whisker, and what memory allows as a line of its own.
 
-use super::PlotCurve;
+use super::{PlotCurve, bars::spread};
 use crate::{
     chart::{Anchor, Canvas, WIDTH, round_step},
     format::number,
@@ -12,6 +12,22 @@ const TOP: f64 = 14.0;
 const BOTTOM: f64 = 244.0;
 
 impl PlotCurve {
+    /// A curve of measurements, each with its place and its repeats: the middle ones, and their ranges.
+    pub fn measured<'a>(
+        name: &'static str,
+        along: &'static str,
+        all: impl IntoIterator<Item = (f64, &'a [f64])>,
+    ) -> PlotCurve {
+        let mut curve = PlotCurve { name, along, ..PlotCurve::default() };
+        for (place, repeats) in all {
+            let [low, middle, high] = spread(repeats);
+            curve.places.push(place);
+            curve.values.push(middle);
+            curve.ranges.push((low, high));
+        }
+        curve
+    }
+
     pub(super) fn drawn(&self, title: &str) -> String {
         let highest = self.ranges.iter().map(|range| &range.1);
         let all = self.values.iter().chain(highest).chain(&self.limits);

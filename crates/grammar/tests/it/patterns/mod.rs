@@ -8,7 +8,7 @@ mod spelling;
 mod tree;
 
 use lamina_fixtures::extent;
-use lamina_grammar::{Grammar, GrammarError, SchemaOptions};
+use lamina_grammar::{Grammar, GrammarError, GrammarVerdict, SchemaOptions};
 use serde_json::json;
 use spelling::Dialect;
 use tree::{Dice, Has, Tree};
@@ -39,7 +39,14 @@ struct Compared {
     /// The grammar of a tree.
     make: fn(&Tree, &mut Dice) -> Made,
     /// What the grammar says of a text.
-    judge: fn(&Grammar, &str) -> bool,
+    judge: fn(&Grammar, &str) -> Judged,
+}
+
+/// Whether a text matches; an error where a limit is reached before that is known.
+type Judged = Result<bool, GrammarError>;
+
+fn whole(grammar: &Grammar, text: impl AsRef<[u8]>) -> Judged {
+    Ok(grammar.verdict(text)? == GrammarVerdict::Whole)
 }
 
 impl Compared {
@@ -55,7 +62,10 @@ impl Compared {
             for (case, expected) in cases.iter().zip(answers) {
                 matched += expected.iter().filter(|&&matches| matches == Some(true)).count();
                 late += expected.iter().filter(|matches| matches.is_none()).count();
-                refused += usize::from(!self.agrees(case, &expected));
+                match self.compare(case, &expected) {
+                    Some(limited) => late += limited,
+                    None => refused += 1,
+                }
             }
         }
         let texts = patterns * TEXTS;
@@ -84,25 +94,39 @@ impl Compared {
         Case { source, python: spelling::python(&tree, self.dialect), texts, made }
     }
 
-    /// Whether there is a grammar, which says the same as Python.
-    fn agrees(&self, case: &Case, expected: &[Option<bool>]) -> bool {
+    /// Asserts that the grammar says the same as Python; the result counts texts at which it reached a limit. None where there
+    /// is no grammar.
+    fn compare(&self, case: &Case, expected: &[Option<bool>]) -> Option<usize> {
         let grammar = match &case.made {
             Ok(grammar) => grammar,
             Err(GrammarError::Unsatisfiable(_)) => {
                 assert!(!expected.contains(&Some(true)), "{} {} takes nothing", self.name, case.source);
-                return true;
+                return Some(0);
             }
             Err(e) => {
                 assert!(is_known(e), "{} {}: {e}", self.name, case.source);
-                return false;
+                return None;
             }
         };
+        let mut limited = 0;
         for (text, &matches) in case.texts.iter().zip(expected) {
             let Some(matches) = matches else { continue };
-            let judged = (self.judge)(grammar, text);
+            let judged = match (self.judge)(grammar, text) {
+                Ok(judged) => judged,
+                Err(e) => {
+                    assert!(
+                        e.to_string().contains("too many expressions"),
+                        "{} {}: {e}",
+                        self.name,
+                        case.source
+                    );
+                    limited += 1;
+                    continue;
+                }
+            };
             assert_eq!(judged, matches, "{} {:?} as {} on {text:?}", self.name, case.source, case.python);
         }
-        true
+        Some(limited)
     }
 }
 
@@ -126,7 +150,7 @@ fn regex() {
             let made = Grammar::regex(&source);
             (source, made)
         },
-        judge: |grammar, text| grammar.matches(text),
+        judge: |grammar, text| whole(grammar, text),
     }
     .run();
 }
@@ -144,7 +168,7 @@ fn schema_pattern() {
             let made = Grammar::json_schema(&schema, SchemaOptions::default());
             (source, made)
         },
-        judge: |grammar, text| grammar.matches(json!(text).to_string()),
+        judge: |grammar, text| whole(grammar, json!(text).to_string()),
     }
     .run();
 }
@@ -166,10 +190,10 @@ fn schema_pattern_properties() {
             (source, made)
         },
         judge: |grammar, text| {
-            let matches = |value: &str| grammar.matches(format!("{{{}:{value}}}", json!(text)));
-            let (matched, other) = (matches("7"), matches("true"));
+            let matches = |value: &str| whole(grammar, format!("{{{}:{value}}}", json!(text)));
+            let (matched, other) = (matches("7")?, matches("true")?);
             assert_ne!(matched, other, "{grammar:?}: {text:?} is both or neither");
-            matched
+            Ok(matched)
         },
     }
     .run();
@@ -187,7 +211,7 @@ fn lark_terminals() {
             let made = Grammar::lark(&source);
             (source, made)
         },
-        judge: |grammar, text| grammar.matches(format!("<{text}>")),
+        judge: |grammar, text| whole(grammar, format!("<{text}>")),
     }
     .run();
 }
@@ -206,9 +230,24 @@ fn gbnf() {
             let made = Grammar::gbnf(&source);
             (source, made)
         },
-        judge: |grammar, text| grammar.matches(text),
+        judge: |grammar, text| whole(grammar, text),
     }
     .run();
+}
+
+/// A text at which the library's limit is reached is not one that does not match.
+#[test]
+fn a_limit_that_is_reached_is_no_answer() {
+    let patterns = json!({ r"(?:(?:b.\S){2,}){2,4}": { "type": "integer" } });
+    let schema = json!({ "type": "object", "patternProperties": patterns, "additionalProperties": { "type": "boolean" } });
+    let grammar = Grammar::json_schema(&schema, SchemaOptions { compact: true, ..Default::default() })
+        .expect("a schema");
+    let name = json!("b\u{663}bb~bb0abb/");
+    for value in ["7", "true"] {
+        let error = grammar.verdict(format!("{{{name}:{value}}}")).expect_err("a limit");
+        assert!(error.to_string().contains("too many expressions"), "{error}");
+    }
+    assert_eq!(grammar.verdict("{\"b\":tr").expect("an answer"), GrammarVerdict::Beginning);
 }
 
 /// What regex-syntax would print without their groups, or with names that are directives to the library.

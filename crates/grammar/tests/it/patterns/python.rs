@@ -11,20 +11,24 @@ const SCRIPT: &str = r#"
 import json, re, signal, sys
 def late(*_):
     raise TimeoutError
-signal.signal(signal.SIGALRM, late)
+def alarm(seconds):
+    if hasattr(signal, "setitimer"):  # not on Windows
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+if hasattr(signal, "SIGALRM"):
+    signal.signal(signal.SIGALRM, late)
 for line in sys.stdin:
     pattern, texts, whole = json.loads(line)
     pattern = re.compile(pattern)
     judge = pattern.fullmatch if whole else pattern.search
     answers = []
     for text in texts:
-        signal.setitimer(signal.ITIMER_REAL, 2)
+        alarm(2)
         try:
             answers.append(judge(text) is not None)
         except TimeoutError:
             answers.append(None)
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            alarm(0)
     print(json.dumps(answers))
 "#;
 
