@@ -49,6 +49,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lamina-metal", 50),
     ("lamina-candle", 50),
     ("lamina-planner", 55),
+    ("lamina-ranks", 45),
     ("lamina-speculate", 55),
     ("lamina-engine", 60),
     ("lamina-load", 65),

@@ -57,7 +57,7 @@ fn numbers(seed: &str, count: usize, size: f32) -> Vec<f32> {
 }
 
 /// What an adapter of `rank` changes of one weight: its name, and A and B.
-struct Change {
+pub struct Change {
     name: String,
     rank: usize,
     rows: usize,
@@ -75,7 +75,7 @@ impl Change {
 }
 
 /// All matrices of a checkpoint but those of [`LEFT_OUT`]; `inputs_first` for those of GPT-2.
-fn changes(model: &Path, rank: usize, inputs_first: bool) -> Vec<Change> {
+pub fn changes(model: &Path, rank: usize, inputs_first: bool) -> Vec<Change> {
     let ck = Checkpoint::open(model).unwrap();
     let matrices = ck.tensors.values().filter(|t| t.shape.len() == 2 && t.name.ends_with(".weight"));
     matrices
@@ -89,7 +89,7 @@ fn changes(model: &Path, rank: usize, inputs_first: bool) -> Vec<Change> {
 }
 
 /// An adapter as PEFT saves it.
-fn peft(dir: &Path, seed: &str, changes: &[Change], inputs_first: bool) -> PathBuf {
+pub fn peft(dir: &Path, seed: &str, changes: &[Change], inputs_first: bool) -> PathBuf {
     let folder = dir.join(format!("{seed}-peft"));
     fs::create_dir_all(&folder).unwrap();
     let (mut header, mut data) = (Map::new(), vec![]);

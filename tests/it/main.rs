@@ -27,6 +27,7 @@ mod sound_use;
 mod sounds;
 mod sparse;
 mod speculation;
+mod stages;
 mod stream;
 mod support;
 mod swap;

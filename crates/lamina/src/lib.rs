@@ -36,6 +36,7 @@ mod picture_input;
 mod picture_rows;
 mod picture_url;
 mod pictures;
+mod rank;
 mod recent;
 mod score;
 mod session;
@@ -79,7 +80,7 @@ pub use lamina_load::{
     DraftSpeed, Error, ExpertThreshold, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
     KvSwap, LoadOptions, Loaded, MemoryFit, MemoryLimit, MemoryPart, MmprojChoice, ModelInfo, Objective,
     Offload, OptionError, OptionKind, OptionSpec, PictureForecast, PictureSize, PlacementPolicy,
-    PlacementRule, Progress, Reporter, Result, Setting, SpeedForecast, SpeedQuality, StreamInfo,
+    PlacementRule, Progress, Reporter, Result, Setting, SpeedForecast, SpeedQuality, StageList, StreamInfo,
     StreamOptions, Surface, SwapForecast, TierPercent, read_settings, settings, tokenizer as tokenizer_of,
     type_name,
 };
@@ -94,6 +95,7 @@ pub use open::{checkpoint, open, plan, tokenizer};
 pub use passes::{Rows, SentRow};
 pub use picture_input::{ImageInput, ReadImages};
 pub use picture_url::{HostPattern, UrlError, UrlReader};
+pub use rank::Rank;
 pub use score::ContinuationScore;
 pub use session::SavedSession;
 pub use shield::shield;

@@ -28,7 +28,8 @@ pub fn open_beside(
     host: impl FnOnce() -> Result<Box<dyn Backend>>,
     progress: Progress<'_>,
 ) -> Result<Loaded> {
-    if has_all(ck, options, &*device)? {
+    // What the device has no room for is then computed by ranks.
+    if !options.stages.0.is_empty() || has_all(ck, options, &*device)? {
         return open_on(ck, options, device, progress);
     }
     let host = host()?;

@@ -50,6 +50,16 @@ impl<'a> OpenedModel<'a> {
         Ok(OpenedModel { ck, spec, from, plan, loras, stored })
     }
 
+    /// The same model, of which this machine runs `stage` alone.
+    pub fn running(self, stage: &Plan) -> OpenedModel<'a> {
+        let one = |(stored, spec): (&WeightHeader, &WeightSpec)| match spec.is_elsewhere() {
+            true => WeightHeader { dtype: DType::F32, held_bytes: None, of_adapter: false },
+            false => *stored,
+        };
+        let stored = self.stored.iter().zip(&stage.weights).map(one).collect();
+        OpenedModel { plan: stage.clone(), stored, ..self }
+    }
+
     /// What planning needs of it, with a head of these sizes.
     pub fn headers(&self, head: HeadSizes) -> ModelHeaders<'_> {
         ModelHeaders {

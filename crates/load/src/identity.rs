@@ -71,6 +71,22 @@ pub(crate) fn panel_key(ck: &Checkpoint, dtype: Option<DType>) -> String {
     format!("{:016x}-{}", checksum(text.as_bytes()), text.len())
 }
 
+/// A checksum of what a model is, which is the same on every machine that has a copy of its files: headers, lengths, and
+/// bytes from all over the files.
+pub(crate) fn content_key(ck: &Checkpoint) -> u64 {
+    let mut text = String::new();
+    for file in &ck.files {
+        line(&mut text, format_args!("{}", file.len()));
+        samples(file)
+            .for_each(|(block, read)| line(&mut text, format_args!("{:x} {read}", checksum(&block))));
+    }
+    for t in ck.tensors.values() {
+        let held = if ck.files.is_empty() { t.bytes.held().map(checksum) } else { None };
+        line(&mut text, format_args!("{:?} {} {:?} {held:?}", t.name, t.dtype, t.shape));
+    }
+    checksum(text.as_bytes())
+}
+
 /// Blocks from all over a file, and whether each could be read: what outlives a process must not be that of a file that was
 /// written over within the resolution of its time. A block that cannot be read changed since the file was loaded; as zeros
 /// it is another one than it was.

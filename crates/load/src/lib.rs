@@ -27,7 +27,9 @@ mod open;
 mod options;
 mod panel_load;
 mod pooling;
+mod rank;
 mod setting;
+mod stages;
 mod uploads;
 pub mod vision;
 mod vocab;
@@ -51,10 +53,12 @@ pub use lamina_planner::{
     MemoryLimit, MemoryPart, Objective, Offload, PictureForecast, PictureSize, PlacementPolicy,
     PlacementRule, SpeedForecast, SpeedQuality, StreamOptions, SwapForecast, TierPercent,
 };
+pub use lamina_ranks::{AppKey, AppKeyError, RankError, RankLine, StageList, greet};
 pub use lora::{AdapterPath, lora_scales};
 pub use mmproj::{FoundMmproj, MmprojChoice};
 pub use open::{Loaded, open_on};
 pub use options::{CACHE_DISK, LoadOptions};
+pub use rank::{RankReport, serve_stage};
 pub use setting::{OptionError, OptionKind, OptionSpec, Setting, Surface};
 pub use uploads::Progress;
 pub use vocab::tokenizer;

@@ -14,6 +14,7 @@ use crate::{
     options::LoadOptions,
     panel_load::{StreamedModel, load_streamed},
     pooling::pooling,
+    stages::JoinedRanks,
     uploads::{Progress, upload},
     vision::{PictureEncoder, SoundEncoder, find_encoder, picture_parts},
     vocab,
@@ -144,16 +145,28 @@ fn build(
     let spec = family.spec(ck)?;
     let weights = Weights::new(ck, family, &spec).keeping(keep(options));
     let opened = OpenedModel::new(ck, (family, &spec), &weights, options, &*backend)?;
+    let ranks = JoinedRanks::meet(&opened, options, &*backend)?;
+    let opened = match &ranks {
+        Some(ranks) => opened.running(ranks.own_plan()),
+        None => opened,
+    };
     let (plan, source) = (&opened.plan, &opened.from);
     let tokenizer = company.tokenizer_of(ck)?;
     let found = company.heads.find(ck, family, &spec)?;
     let head_weights = found.as_ref().map(|head| head.weights().keeping(keep(options)));
     let head = found.as_ref().zip(head_weights.as_ref());
-    let head = head.map(|(found, weights)| PlannedHead::new(found, weights, plan, options.dtype));
+    // Rows that a head goes on from are named by the plan of all machines.
+    let whole = ranks.as_ref().map_or(plan, JoinedRanks::whole_plan);
+    let head = head.map(|(found, weights)| PlannedHead::new(found, weights, whole, options.dtype));
     let sizes = found.as_ref().map(|found| head_sizes(found, &opened, &*backend, options)).transpose()?;
     let headers = company.bounded(opened.headers(sizes.unwrap_or_default()));
     let placing = options.placing();
-    let placement = Placement::of(&headers, &*backend, &placing, company.neighbours())?;
+    let mut placement = Placement::of(&headers, &*backend, &placing, company.neighbours())?;
+    let total = ck.total_bytes();
+    let staged = match &ranks {
+        Some(ranks) => ranks.place(&mut placement, &|| progress(0, total))?,
+        None => vec![],
+    };
     let parts = MemoryPart::of(&headers, &placement, &*backend, &placing)?;
     // Before weights are read: a disk that is too full is known at once.
     let on_disk = CacheOnDisk::open(&placement, plan, options)?;
@@ -174,14 +187,22 @@ fn build(
     let mut info = known.placed(&placement, plan);
     info.notes.extend(info.load_notes());
     info.notes.extend(on_disk.as_ref().map(CacheOnDisk::note));
+    info.notes.extend(staged);
     let model = UploadedModel { plan, weights: placed.resident(), source };
     let pages = (placement.head_pages, options.kv_dtype);
     let head = head.map(|head| head.load(&*backend, model, &placement.limits, pages)).transpose()?;
     let bytes = parts.iter().map(|part| part.bytes).sum();
-    let identity = identity(ck, options, &backend.identity(), &opened.loras);
+    let kernels = backend.identity();
+    let kernels = ranks.as_ref().map_or_else(|| kernels.clone(), |ranks| ranks.kernels(kernels.clone()));
+    let identity = identity(ck, options, &kernels, &opened.loras);
     let OpenedModel { plan, loras, .. } = opened;
+    let runner = placed.step(backend, plan, placement.limits, on_disk)?;
+    let step: Box<dyn Step> = match ranks {
+        Some(ranks) => Box::new(ranks.step(runner, progress, total)?),
+        None => Box::new(runner),
+    };
     Ok(BackendModel {
-        step: Box::new(InTurn::new(placed.step(backend, plan, placement.limits, on_disk)?)),
+        step: Box::new(InTurn::new(step)),
         head,
         context: placement.cache.context,
         end_tokens: vocab::end_tokens(ck, tokenizer.as_ref()).into(),
@@ -194,7 +215,7 @@ fn build(
 }
 
 /// Where weights are.
-enum PlacedWeights {
+pub(crate) enum PlacedWeights {
     /// All in memory.
     Resident(Vec<BackendWeight>),
     /// Some on disk.
@@ -203,7 +224,7 @@ enum PlacedWeights {
 
 impl PlacedWeights {
     /// Puts the weights where `placement` says; tells the bytes of each.
-    fn load(
+    pub fn load(
         backend: &dyn Backend,
         opened: &OpenedModel<'_>,
         placement: &Placement,
@@ -242,13 +263,13 @@ impl PlacedWeights {
 
     /// What runs steps: the machine of the backend, and around it what brings pages and weights from disk. `plan` is that of
     /// the whole model.
-    fn step(
+    pub fn step(
         self,
         backend: Box<dyn Backend>,
         plan: Plan,
         limits: Limits,
         cache: Option<CacheOnDisk>,
-    ) -> Result<Box<dyn Step>> {
+    ) -> Result<Runner> {
         let selects_cells = backend.capabilities().selects_cells;
         let (plan, weights, streamed) = match self {
             PlacedWeights::Resident(weights) => (plan, weights, None),
@@ -264,7 +285,7 @@ impl PlacedWeights {
         if let Some(streamed) = streamed {
             machine = Box::new(StreamedMachine::new(machine, &plan, streamed));
         }
-        Ok(Box::new(Runner::on(machine, plan, limits).selecting_cells(selects_cells)))
+        Ok(Runner::on(machine, plan, limits).selecting_cells(selects_cells))
     }
 }
 

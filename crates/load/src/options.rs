@@ -10,7 +10,7 @@ use crate::{
     read_settings,
     setting::{
         OptionError, OptionKind, OptionSpec, Setting,
-        Surface::{self, Answer, Model, Python, Score, Server},
+        Surface::{self, Answer, Model, Python, Rank, Score, Server},
     },
     settings,
 };
@@ -23,6 +23,7 @@ use lamina_planner::{
     BadValue, MemoryLimit, Objective, Offload, PlacementOptions, PlacementPolicy, PlacementRule,
     StreamOptions, TierPercent, bytes,
 };
+use lamina_ranks::StageList;
 use std::{ffi::OsStr, num::NonZeroUsize, path::PathBuf};
 
 /// Who answers.
@@ -31,6 +32,8 @@ const ANSWERS: &[Surface] = &[Answer, Model, Python];
 const SHARED: &[Surface] = &[Answer, Server, Python];
 /// Who loads a model.
 const ALL: &[Surface] = &[Answer, Score, Model, Python];
+/// The same, and who computes layers for one of them.
+const MACHINE: &[Surface] = &[Answer, Score, Model, Python, Rank];
 
 settings! {
     /// How a model is loaded.
@@ -69,7 +72,7 @@ settings! {
             /// Memory for what encoders made of the last pictures, such as 1GiB; 0 keeps none [default: 512MiB]
             image_cache: u64 = IMAGE_CACHE, "SIZE" {on SHARED};
             /// Threads [default: physical cores]
-            threads: Option<usize> = None, "N" | "num_thread" {letters "t", from 1, on ALL};
+            threads: Option<usize> = None, "N" | "num_thread" {letters "t", from 1, on MACHINE};
             /// Rows of one step: longer prompts are computed in pieces [default: what the device likes best]
             batch_rows: Option<usize> = None, "N" {from 1, on &[Model]};
             /// Number type of cached keys and values: f32 f16 bf16 q8_0 q4_0 q4_1 fp8, or apart: k=q8_0,v=q4_0, and for
@@ -79,15 +82,18 @@ settings! {
             dtype: Option<DType> = None, "TYPE" {on ALL};
             /// Where to run: cpu, cuda, cuda:1, or auto for a GPU that can be used and holds the model, and else the CPU.
             /// What a GPU that is named has no memory for is computed on the CPU [default: auto]
-            device: Device = Device::Auto, "DEVICE" {on ALL};
+            device: Device = Device::Auto, "DEVICE" {on MACHINE};
             /// Most memory that the process may take, such as 8GiB or 80%. Weights that do not fit are read from disk in
             /// every step [default: what the system or the container has]
-            memory: Option<MemoryLimit> = None, "SIZE" {on ALL};
+            memory: Option<MemoryLimit> = None, "SIZE" {on MACHINE};
             /// Most memory that may be taken of a GPU, such as 6GiB or 80%; what of the model does not fit there is computed
             /// on the CPU [default: what is free there]
-            device_memory: Option<MemoryLimit> = None, "SIZE" {on ALL};
+            device_memory: Option<MemoryLimit> = None, "SIZE" {on MACHINE};
+            /// Ranks that compute layers of the model, each a process of lamina rank, mostly on another machine: HOST:PORT, or
+            /// HOST:PORT=LAYERS, in the order of the layers [default: none]
+            stages: StageList = StageList::default(), "HOST:PORT,.." | "rpc" {on ALL};
             /// Weights that do not fit into memory: auto reads them from disk, never refuses the model [default: auto]
-            offload: Offload = Offload::Auto, "HOW" {on ALL};
+            offload: Offload = Offload::Auto, "HOW" {on MACHINE};
             /// What requests are served for: latency, or throughput for jobs that count as a whole. It changes the policy,
             /// and how memory is divided where weights are read from disk [default: latency]
             objective: Objective = Objective::Latency, "WHAT" {on &[Python]};
@@ -123,10 +129,10 @@ settings! {
             sparse_prefill: Option<ReadShare> = sparsity.prefill, "SHARE" {on ALL};
             /// Keep all weights of a model that is read from disk in this folder, in the form that they are multiplied in:
             /// the next start reads them from there. Without it, what is streamed is kept in the user's cache folder
-            panel_cache: Option<PathBuf> = stream.folder, "DIR" {on ALL};
+            panel_cache: Option<PathBuf> = stream.folder, "DIR" {on MACHINE};
             /// When weights that are read from disk are compared with their checksums: always, which makes an error of what
             /// changes there later, or first, when a part is read for the first time [default: always]
-            panel_check: PanelCheck = stream.check, "WHEN" {on ALL};
+            panel_check: PanelCheck = stream.check, "WHEN" {on MACHINE};
         }
         + /// Which weights are in memory, as far as the user says.
         placement: PlacementPolicy = PlacementPolicy::default(),
@@ -221,6 +227,7 @@ read_settings! {
     KvSwap: Size;
     MemoryLimit: Size;
     PlacementRule: Text;
+    StageList: Text;
     TierPercent: Text;
     Objective: Text = |text| match text {
         "latency" => Some(Objective::Latency),
@@ -390,6 +397,7 @@ mod tests {
                 Model => "models of a server",
                 Server => "a server",
                 Python => "Python",
+                Rank => "`rank`",
             };
             let who: Vec<_> = spec.surfaces.iter().map(who).collect();
             let doc = spec.doc.replace('|', "\\|");

@@ -67,6 +67,8 @@ pub enum Surface {
     Server,
     /// Python: an argument of `LLM`, or a field of `Policy`.
     Python,
+    /// The command that computes layers for a process on another machine.
+    Rank,
 }
 
 /// An option that does not exist, or a value that it does not take.

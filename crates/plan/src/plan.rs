@@ -17,6 +17,18 @@ pub struct WeightSpec {
     pub kind: WeightKind,
 }
 
+impl WeightSpec {
+    /// What stands for a weight that another machine has.
+    pub fn elsewhere() -> WeightSpec {
+        WeightSpec { name: "elsewhere".to_owned(), kind: WeightKind::Vector { len: 1 } }
+    }
+
+    /// True for what stands for a weight that another machine has: no file has it.
+    pub fn is_elsewhere(&self) -> bool {
+        *self == WeightSpec::elsewhere()
+    }
+}
+
 /// Shape and use of a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WeightKind {

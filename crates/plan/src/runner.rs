@@ -61,14 +61,58 @@ impl Runner {
         Runner { selects_cells, ..self }
     }
 
-    /// Walks the plan in segments that end where rows are tapped: nothing is added to the plan for them.
-    fn walk(&mut self, batch: &Batch, mut watch: Option<&mut dyn Watch>) -> Result<()> {
+    /// Begins a step whose operators are run by [`Runner::run_between`]: its copies are made.
+    ///
+    /// # Errors
+    /// When the backend fails.
+    pub fn begin(&mut self, batch: &Batch) -> Result<()> {
+        self.steps += 1;
+        self.taps.resize_with(self.taps.len().max(batch.taps.len()), Vec::new);
+        self.machine.begin(batch)
+    }
+
+    /// Runs the operators between two marks of the step that was begun.
+    ///
+    /// # Errors
+    /// As for [`Step::submit`].
+    pub fn run_between(&mut self, batch: &Batch, marks: Range<usize>) -> Result<()> {
+        let at = |mark: usize| self.plan.marks[mark].ops;
+        self.walk(batch, at(marks.start)..at(marks.end), None)
+    }
+
+    /// Returns when all operators that were run are done.
+    ///
+    /// # Errors
+    /// When the backend fails.
+    pub fn settle(&mut self) -> Result<()> {
+        self.machine.wait()
+    }
+
+    /// Copies the rows that a step of `batch` has in a slot into `out`, which holds nothing else afterwards.
+    ///
+    /// # Errors
+    /// When the backend fails.
+    pub fn read(&self, batch: &Batch, slot: Slot, out: &mut Vec<f32>) -> Result<()> {
+        self.machine.read(slot, 0..batch.count(self.plan.kind(slot)), out)
+    }
+
+    /// Writes the rows that a step of `batch` has in a slot.
+    ///
+    /// # Errors
+    /// When the backend fails.
+    pub fn write(&mut self, batch: &Batch, slot: Slot, numbers: &[f32]) -> Result<()> {
+        self.machine.write(slot, 0..batch.count(self.plan.kind(slot)), numbers)
+    }
+
+    /// Walks `ops` in segments that end where rows are tapped: nothing is added to the plan for them.
+    fn walk(&mut self, batch: &Batch, ops: Range<usize>, mut watch: Option<&mut dyn Watch>) -> Result<()> {
         self.ends.clear();
         let marks = batch.taps.iter().map(|t| t.mark).chain(batch.addends.iter().map(|a| a.mark));
-        self.ends.extend(marks.map(|mark| self.plan.marks[mark].ops).chain([self.plan.ops.len()]));
+        let ends = marks.map(|mark| self.plan.marks[mark].ops).filter(|end| ops.contains(end));
+        self.ends.extend(ends.chain([ops.end]));
         self.ends.sort_unstable();
         self.ends.dedup();
-        let mut start = 0;
+        let mut start = ops.start;
         for i in 0..self.ends.len() {
             let end = self.ends[i];
             match &mut watch {
@@ -126,11 +170,9 @@ impl Runner {
     }
 
     fn start(&mut self, batch: &Batch, watch: Option<&mut dyn Watch>) -> Result<Ticket> {
-        self.steps += 1;
-        self.taps.resize_with(self.taps.len().max(batch.taps.len()), Vec::new);
-        self.machine.begin(batch)?;
+        self.begin(batch)?;
         if batch.rows() > 0 {
-            self.walk(batch, watch)?;
+            self.walk(batch, 0..self.plan.ops.len(), watch)?;
         }
         Ok(Ticket(self.steps))
     }

@@ -42,6 +42,7 @@ mod threads;
 mod ticket;
 mod top;
 
+pub use lamina_ranks::{AppKey, AppKeyError};
 pub use local::{DetailedDelta, LocalRequest, LocalResponse, LocalServer};
 pub use options::{
     KeepAlive, LogFormat, ModelOrigin, ModelSettings, NamedPath, Network, Reasoning, ServeOptions, Span,
@@ -49,4 +50,4 @@ pub use options::{
 pub use replica::{JoinedReplica, serve_replica};
 pub use run::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage};
 pub use server::{Server, StartError};
-pub use ticket::{AppKey, AppKeyError, ReplicaPlace};
+pub use ticket::ReplicaPlace;

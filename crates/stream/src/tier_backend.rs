@@ -5,7 +5,7 @@ use crate::{
     host_copy::HostCopy,
     sender::{STAGING_SLOTS, WeightSender, slot_bytes},
     tier_machine::TieredMachine,
-    tier_plan::{TierPlan, elsewhere},
+    tier_plan::TierPlan,
     tier_side::{TierSide, TierSides},
 };
 use lamina_arch::weights::Tensor;
@@ -334,7 +334,7 @@ impl Panels for Tiered {
 
 /// Weights with something in the place of those that are elsewhere.
 fn filled(backend: &dyn Backend, weights: Vec<Option<BackendWeight>>) -> Result<Vec<BackendWeight>> {
-    let spec = elsewhere();
+    let spec = WeightSpec::elsewhere();
     let nothing = Tensor::from_f32(&spec.name, 1, 1, &[0.0]);
     let one = backend.upload(&spec, &nothing)?;
     let fill = |weight: Option<BackendWeight>| match weight.or_else(|| backend.share(&one)) {

@@ -2,7 +2,7 @@
 
 use crate::tier_side::{TierSide, TierSides};
 use lamina_plan::{
-    BackendError, KvLayout, LayerState, Mark, Plan, Slot, WeightKind, WeightSpec,
+    BackendError, KvLayout, LayerState, Mark, Plan, Slot, WeightSpec,
     backend::Result,
     op::{Copy, Op, OpRef, Operand, Operands},
 };
@@ -171,16 +171,11 @@ impl TierPlan {
         let marks = plan.marks.iter().map(|m| Mark { ops: starts[m.ops], ..*m }).collect();
         let weight = |(spec, sides): (&WeightSpec, &TierSides)| match sides.has(side) {
             true => spec.clone(),
-            false => elsewhere(),
+            false => WeightSpec::elsewhere(),
         };
         let weights = plan.weights.iter().zip(&self.weights).map(weight).collect();
         Plan { ops, marks, weights, kv: layout(&plan.kv, &self.layers, side), ..plan.clone() }
     }
-}
-
-/// What stands for a weight that lies on another machine.
-pub(crate) fn elsewhere() -> WeightSpec {
-    WeightSpec { name: "elsewhere".to_owned(), kind: WeightKind::Vector { len: 1 } }
 }
 
 /// A layout without the layers that do not lie on `side`.

@@ -9,18 +9,23 @@ use std::{
     path::Path,
 };
 
-/// Options of loading from the command line, of commands that answer or, where it only `SCORES`, of the one that does.
+/// Commands that load a model: [`LoadFlags`] takes one by its place.
+const COMMANDS: [&[Surface]; 3] = [&[Surface::Answer], &[Surface::Score], &[Surface::Rank]];
+
+/// Options of loading from the command line, of those of [`COMMANDS`] at a place.
 #[derive(Debug, Clone, Default)]
-pub struct LoadFlags<const SCORES: bool>(LoadOptions);
+pub struct LoadFlags<const PLACE: usize>(LoadOptions);
 
 /// Options of commands that answer.
-pub type LoadArgs = LoadFlags<false>;
+pub type LoadArgs = LoadFlags<0>;
 /// Options of the command that scores a text.
-pub type ScoreArgs = LoadFlags<true>;
+pub type ScoreArgs = LoadFlags<1>;
+/// Options of the command that computes layers for others.
+pub type RankLoadArgs = LoadFlags<2>;
 
-impl<const SCORES: bool> LoadFlags<SCORES> {
+impl<const PLACE: usize> LoadFlags<PLACE> {
     fn specs() -> impl Iterator<Item = &'static OptionSpec> {
-        LoadOptions::specs(if SCORES { &[Surface::Score] } else { &[Surface::Answer] })
+        LoadOptions::specs(COMMANDS[PLACE])
     }
 
     /// The same for the library, whose report goes to stderr.
@@ -29,7 +34,7 @@ impl<const SCORES: bool> LoadFlags<SCORES> {
     }
 }
 
-impl<const SCORES: bool> Args for LoadFlags<SCORES> {
+impl<const PLACE: usize> Args for LoadFlags<PLACE> {
     fn augment_args(command: Command) -> Command {
         command.args(Self::specs().map(|spec| {
             let arg = flag(spec, move |text| LoadOptions::default().put(spec.name, text));
@@ -43,7 +48,7 @@ impl<const SCORES: bool> Args for LoadFlags<SCORES> {
     }
 }
 
-impl<const SCORES: bool> FromArgMatches for LoadFlags<SCORES> {
+impl<const PLACE: usize> FromArgMatches for LoadFlags<PLACE> {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
         let mut flags = Self::default();
         flags.update_from_arg_matches(matches).map(|()| flags)

@@ -29,7 +29,7 @@ pub use foreign::check as check_foreign;
 pub use generate::{GenerateArgs, Wanted};
 pub use grammar::{GrammarArgs, grammar_file};
 pub use image::{ImageArgs, pixels};
-pub use load::{LoadArgs, ScoreArgs, load, long_form};
+pub use load::{LoadArgs, RankLoadArgs, ScoreArgs, load, long_form};
 pub use lora::LoraArgs;
 #[cfg(feature = "convert")]
 pub use output::{OutputArgs, SplitArgs};

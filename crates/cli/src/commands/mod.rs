@@ -39,6 +39,7 @@ mod plan;
 mod pull;
 #[cfg(feature = "convert")]
 mod quantize;
+mod rank;
 mod removal;
 mod run;
 #[cfg(feature = "client")]
@@ -83,6 +84,7 @@ pub const ALL: &[Command] = &[
     asking::<chat::ChatArgs>(),
     #[cfg(feature = "serve")]
     command::<serve::ServeArgs>(),
+    command::<rank::RankArgs>(),
     #[cfg(feature = "client")]
     command::<top::TopArgs>(),
     #[cfg(feature = "serve")]

@@ -11,8 +11,9 @@ use super::{
 use crate::{
     frames::{FrameKind, FrameLine},
     options::ServeOptions,
-    ticket::{AppKey, JoinChallenge, JoinHello, JoinNonces, JoinRequest, JoinVerdict},
+    ticket::{JoinChallenge, JoinHello, JoinNonces, JoinRequest, JoinVerdict},
 };
+use lamina_ranks::AppKey;
 use std::{
     io,
     net::{SocketAddr, TcpListener as BoundListener},

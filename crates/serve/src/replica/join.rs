@@ -10,8 +10,9 @@ use crate::{
     frames::{FrameKind, FrameLine},
     options::ServeOptions,
     server::StartError,
-    ticket::{AppKey, JoinChallenge, JoinHello, JoinNonces, JoinRequest, JoinVerdict},
+    ticket::{JoinChallenge, JoinHello, JoinNonces, JoinRequest, JoinVerdict},
 };
+use lamina_ranks::AppKey;
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},

@@ -1,7 +1,7 @@
 //! What a gateway and a replica that somebody else has started say to each other when it joins. Each names something that
 //! was never said before, and proves by it that it has the key of the app.
 
-use super::AppKey;
+use lamina_ranks::AppKey;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 

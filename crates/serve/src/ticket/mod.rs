@@ -1,12 +1,10 @@
 //! What a gateway and its replicas tell each other beside the bytes of an answer: who a replica is, and what stands at the head
 //! and at the end of a request.
 
-mod app_key;
 mod join;
 mod news;
 mod place;
 
-pub use app_key::{AppKey, AppKeyError};
 pub use join::{JoinChallenge, JoinHello, JoinNonces, JoinRequest, JoinVerdict};
 pub use news::RouteNews;
 pub use place::{PLACE, ReplicaHello, ReplicaPlace};

@@ -1,7 +1,8 @@
-//! The key that a gateway and the replicas that others start have in common. It never leaves them: what goes between them
-//! are proofs that the other side has it too.
+//! The key that processes of one app have in common, on several machines: a gateway and the replicas that others start, a model
+//! and the ranks of its stages. It never leaves them: what goes between them are proofs that the other side has it too.
 
-use ring::hmac;
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
 use std::fmt;
 use subtle::ConstantTimeEq;
 
@@ -17,7 +18,7 @@ pub struct AppKey(String);
 pub enum AppKeyError {
     /// Nobody gave one.
     #[error(
-        "a gateway and the replicas that join it share a key: set LAMINA_APP_KEY to the same text for all, such as that of `openssl rand -hex 32`"
+        "machines that answer together share a key: set LAMINA_APP_KEY to the same text for all, such as that of `openssl rand -hex 32`"
     )]
     Missing,
     /// It could be guessed.
@@ -52,13 +53,12 @@ impl AppKey {
     /// What only who has the key can say of these texts, in hexadecimal. Their lengths are a part of what is proven, so
     /// that none of them can be taken for a piece of its neighbour.
     pub fn proof(&self, texts: &[&str]) -> String {
-        let mut said = vec![];
+        let mut said = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("keys of every length");
         for text in texts {
-            said.extend_from_slice(&(text.len() as u64).to_le_bytes());
-            said.extend_from_slice(text.as_bytes());
+            said.update(&(text.len() as u64).to_le_bytes());
+            said.update(text.as_bytes());
         }
-        let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.as_bytes());
-        hmac::sign(&key, &said).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        said.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// True where somebody with the key says this of these texts. The time that it takes tells nothing.

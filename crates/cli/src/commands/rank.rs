@@ -1,0 +1,34 @@
+//! `lamina rank`: computes layers of a model for a process on another machine.
+
+use super::Execute;
+use crate::{args::RankLoadArgs, error::Result, model_path, output::note};
+use lamina::Rank;
+use std::path::PathBuf;
+
+/// Compute layers of a model for a process on another machine, which loads it with --stages
+///
+/// Each machine has a copy of the model's files, and reads the layers that it computes. Machines share a key, LAMINA_APP_KEY;
+/// what goes between them is not encrypted. A rank serves one process after the other, and ends by Ctrl-C.
+#[derive(clap::Args)]
+pub struct RankArgs {
+    /// GGUF file, Hugging Face folder, or name [default: the model inside the package]
+    model: Option<PathBuf>,
+    /// Where to listen; port 0 is any that is free
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9000")]
+    listen: String,
+    #[command(flatten)]
+    load: RankLoadArgs,
+}
+
+impl Execute for RankArgs {
+    const NAME: &'static str = "rank";
+
+    fn execute(self) -> Result<()> {
+        let options = self.load.options();
+        let path = model_path::model(self.model.as_deref(), &options)?;
+        let rank = Rank::listen(&self.listen)?;
+        note(&format!("rank at {}", rank.address()));
+        // Leaders come and go: lines, and no bar, are what a log wants.
+        Ok(rank.serve(path.as_deref(), &options, (&note, &|_, _| true))?)
+    }
+}

@@ -1,0 +1,136 @@
+//! A process that computes layers of a model for others.
+
+use crate::{Error, LoadOptions, Result, backend_on, checkpoint};
+use lamina_load::{AppKey, Progress, RankError, RankLine, RankReport, greet, serve_stage};
+use std::{
+    net::{TcpListener, TcpStream},
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+};
+
+/// Connections that show that they have the key, at once: more are closed.
+const MOST_GREETED: usize = 16;
+
+/// Who is served now, in words; none: whoever comes next.
+type Served = Arc<Mutex<Option<String>>>;
+
+/// A rank: it computes layers of one model for the processes that load that model with `stages`, one after the other.
+pub struct Rank {
+    listener: TcpListener,
+    key: Option<AppKey>,
+}
+
+impl Rank {
+    /// Listens at `address`. On one that other machines reach, LAMINA_APP_KEY has to be set: leaders prove that they have it.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on, or there is no key for it.
+    pub fn listen(address: &str) -> Result<Rank> {
+        let cannot = |e: std::io::Error| Error::Runtime(format!("{address} cannot be listened on: {e}"));
+        let listener = TcpListener::bind(address).map_err(cannot)?;
+        let local = listener.local_addr().map_err(cannot)?.ip().is_loopback();
+        let key = match AppKey::of_environment() {
+            Ok(key) => Some(key),
+            Err(lamina_load::AppKeyError::Missing) if local => None,
+            Err(e) => return Err(Error::InvalidRequest(e.to_string())),
+        };
+        Ok(Rank { listener, key })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> String {
+        self.listener.local_addr().map_or_else(|e| e.to_string(), |address| address.to_string())
+    }
+
+    /// Serves leaders of the model at `path` for ever, one after the other; `report` gets a line of whatever happens. Of
+    /// `options`, those count that speak of this machine.
+    ///
+    /// # Errors
+    /// When there is no model at all. What fails for one leader is told to it, and reported.
+    pub fn serve(
+        self,
+        path: Option<&Path>,
+        options: &LoadOptions,
+        (report, progress): (RankReport<'_>, Progress<'_>),
+    ) -> Result<()> {
+        checkpoint(path)?;
+        let served = Served::default();
+        let leaders = self.greet_all(&served);
+        for line in leaders {
+            let leader = line.peer();
+            report(&format!("{leader}: joined"));
+            let ended = one(path, options, &line, (&|text| report(&format!("{leader}: {text}")), progress));
+            report(&format!("{leader}: left, {ended}"));
+            *served.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        Ok(())
+    }
+
+    /// Meets whoever connects. The one that is to be served comes out of the channel.
+    fn greet_all(self, served: &Served) -> mpsc::Receiver<RankLine> {
+        let (chosen, leaders) = mpsc::channel();
+        let (served, greeted) = (served.clone(), Arc::new(AtomicUsize::new(0)));
+        thread::spawn(move || {
+            for stream in self.listener.incoming().flatten() {
+                if greeted.fetch_add(1, Ordering::Relaxed) >= MOST_GREETED {
+                    greeted.fetch_sub(1, Ordering::Relaxed);
+                    continue;
+                }
+                let (key, served) = (self.key.clone(), served.clone());
+                let (chosen, greeted) = (chosen.clone(), greeted.clone());
+                thread::spawn(move || {
+                    if let Ok(line) = greet_one(stream, key.as_ref(), &served) {
+                        _ = chosen.send(line);
+                    }
+                    greeted.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+        });
+        leaders
+    }
+}
+
+/// Meets one, which is served next unless another one is.
+fn greet_one(
+    stream: TcpStream,
+    key: Option<&AppKey>,
+    served: &Served,
+) -> std::result::Result<RankLine, RankError> {
+    let busy = |leader: &String| format!("it computes layers for {leader} already");
+    let before = served.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(busy);
+    let line = greet(stream, key, before)?;
+    let mut now = served.lock().unwrap_or_else(PoisonError::into_inner);
+    match now.as_ref().map(busy) {
+        None => {
+            *now = Some(line.peer());
+            Ok(line)
+        }
+        Some(why) => {
+            line.refuse(&why)?;
+            Err(RankError::Told(why))
+        }
+    }
+}
+
+/// Serves one leader; why that ended.
+fn one(
+    path: Option<&Path>,
+    options: &LoadOptions,
+    line: &RankLine,
+    told: (RankReport<'_>, Progress<'_>),
+) -> String {
+    let opened = checkpoint(path).and_then(|ck| Ok((ck, backend_on(options.device, options.threads)?)));
+    let (ck, backend) = match opened {
+        Ok(opened) => opened,
+        Err(e) => {
+            _ = line.refuse(&e.to_string());
+            return e.to_string();
+        }
+    };
+    serve_stage(&ck, options, backend, line, told).map_or_else(|e| e.to_string(), |()| "done".to_owned())
+}

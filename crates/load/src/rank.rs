@@ -1,0 +1,118 @@
+//! A stage of a model for a leader on another machine.
+
+use crate::{
+    error::Result, headers::OpenedModel, model_plan::keep, open::PlacedWeights, options::LoadOptions,
+    stages::about, uploads::Progress,
+};
+use lamina_arch::{Family, Weights};
+use lamina_plan::{Backend, PlanStage, Runner, Step};
+use lamina_planner::{HeadSizes, Neighbours, Placement};
+use lamina_ranks::{RankAnswer, RankError, RankLine, RankOrder, StageFrame, StageLimits, StageModel, follow};
+use lamina_store::Checkpoint;
+
+/// Told what a rank does for its leader: a line for people.
+pub type RankReport<'a> = &'a dyn Fn(&str);
+
+/// Runs a stage of the model in `ck` on `backend` for the leader behind `line`, until that is gone. Of `own`, what speaks of
+/// this machine counts: threads, memory, where weights lie; the leader says the rest.
+///
+/// # Errors
+/// Why it ended: the usual end is that the leader has gone.
+pub fn serve_stage(
+    ck: &Checkpoint,
+    own: &LoadOptions,
+    backend: Box<dyn Backend>,
+    line: &RankLine,
+    (report, progress): (RankReport<'_>, Progress<'_>),
+) -> std::result::Result<(), RankError> {
+    let asked = stage_model(line)?;
+    let done = prepare(ck, own, backend, (line, &asked), (report, progress));
+    let (mut runner, stage) = done.inspect_err(|e| {
+        // Nobody may be there to read it.
+        _ = line.refuse(&e.to_string());
+    })?;
+    follow(line, &mut runner, &stage)
+}
+
+/// What the leader wants to run.
+fn stage_model(line: &RankLine) -> std::result::Result<StageModel, RankError> {
+    match line.next_value(StageFrame::Order)? {
+        RankOrder::Open(model) => Ok(model),
+        other => Err(RankError::Frame(format!("{other:?} came first"))),
+    }
+}
+
+/// What a leader's options make of a rank's own.
+fn options(own: &LoadOptions, asked: &StageModel) -> Result<LoadOptions> {
+    let mut options = LoadOptions { loras: asked.loras.clone(), ..own.clone() };
+    for (name, text) in &asked.options {
+        options.put(name, text.as_ref())?;
+    }
+    Ok(options)
+}
+
+/// Loads what the leader asks for; tells it of each step.
+fn prepare(
+    ck: &Checkpoint,
+    own: &LoadOptions,
+    backend: Box<dyn Backend>,
+    (line, asked): (&RankLine, &StageModel),
+    (report, progress): (RankReport<'_>, Progress<'_>),
+) -> std::result::Result<(Runner, PlanStage), RankError> {
+    let told = |e: crate::Error| RankError::Told(e.to_string());
+    let options = options(own, asked).map_err(told)?;
+    let family = Family::of(ck).map_err(|e| told(e.into()))?;
+    let spec = family.spec(ck).map_err(|e| told(e.into()))?;
+    let weights = Weights::new(ck, family, &spec).keeping(keep(&options));
+    let mut opened = OpenedModel::new(ck, (family, &spec), &weights, &options, &*backend).map_err(told)?;
+    line.send_value(StageFrame::Answer, &RankAnswer::Opened(about(&opened, &options, &*backend)))?;
+    let stage = match line.next_value(StageFrame::Order)? {
+        RankOrder::Place { first, last } => stage(&opened, first, last)?,
+        other => return Err(RankError::Frame(format!("{other:?} came in place of a stage"))),
+    };
+    opened = opened.running(&stage.plan);
+    let (mut placement, sizes) = place(&opened, &options, &*backend).map_err(told)?;
+    line.send_value(StageFrame::Answer, &RankAnswer::Placed(sizes))?;
+    match line.next_value::<RankOrder>(StageFrame::Order)? {
+        RankOrder::Load(limits) => placement.limits = limits.limits()?,
+        other => return Err(RankError::Frame(format!("{other:?} came in place of limits"))),
+    }
+    report("loading its stage");
+    let loaded = PlacedWeights::load(&*backend, &opened, &placement, &options, progress).map_err(told)?.0;
+    let runner = loaded.step(backend, stage.plan.clone(), placement.limits, None).map_err(told)?;
+    line.send_value(StageFrame::Answer, &ready(&runner)?)?;
+    report("ready");
+    Ok((runner, stage))
+}
+
+/// The stage between two marks of the plan.
+fn stage(model: &OpenedModel<'_>, first: usize, last: usize) -> std::result::Result<PlanStage, RankError> {
+    match first < last && last < model.plan.marks.len() {
+        true => Ok(PlanStage::between(&model.plan, first..last)),
+        false => Err(RankError::Frame(format!("a stage from mark {first} to {last}"))),
+    }
+}
+
+fn place(
+    model: &OpenedModel<'_>,
+    options: &LoadOptions,
+    backend: &dyn Backend,
+) -> Result<(Placement, StageLimits)> {
+    let headers = model.headers(HeadSizes::default());
+    let placement = Placement::of(&headers, backend, &options.placing(), Neighbours::default())?;
+    let weights = placement.weights.sizes.iter().map(|size| size.bytes).sum();
+    let sizes = StageLimits::of(&placement.limits, placement.cache.context, weights);
+    Ok((placement, sizes))
+}
+
+/// The sizes of its pages, which the leader cuts exported ones by.
+fn ready(runner: &Runner) -> std::result::Result<RankAnswer, RankError> {
+    let page = |(group, &pages): (usize, &usize)| match pages {
+        0 => Ok(0),
+        _ => Ok(runner.export_page(group, 0)?.len()),
+    };
+    let limits = runner.limits();
+    let pages = limits.pages.iter().enumerate().map(page).collect::<std::result::Result<_, RankError>>()?;
+    let state = if limits.states > 0 { runner.export_state(0)?.len() } else { 0 };
+    Ok(RankAnswer::Ready { pages, state })
+}

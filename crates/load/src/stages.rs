@@ -1,0 +1,303 @@
+//! A model whose layers other machines run too: what is agreed upon with them before weights are read.
+
+use crate::{
+    error::{Error, Result},
+    headers::OpenedModel,
+    identity::content_key,
+    options::LoadOptions,
+    uploads::Progress,
+};
+use lamina_base::human_bytes;
+use lamina_disk::checksum;
+use lamina_plan::{Backend, LayerState, Plan, PlanStage, Runner, op::Operands, stage_borders};
+use lamina_planner::{HeadSizes, Placement, WeightSize};
+use lamina_ranks::{
+    AppKey, LayerUnit, RankAbout, RankAnswer, RankError, RankLine, RankOrder, RankStage, StageAddress,
+    StageFrame, StageLimits, StageModel, StageShare, StageUse, StagedStep, divide, join,
+};
+use std::{collections::BTreeSet, net::ToSocketAddrs, ops::Range};
+
+/// A rank before its weights are loaded.
+struct JoinedRank {
+    line: RankLine,
+    name: String,
+    about: RankAbout,
+    /// Marks of the plan that its stage begins and ends with.
+    marks: Range<usize>,
+    stage: PlanStage,
+}
+
+impl JoinedRank {
+    /// Tells it to do something, and waits for what comes of it, as long as `goes_on`.
+    fn ask(&self, order: &RankOrder, goes_on: &dyn Fn() -> bool) -> Result<RankAnswer> {
+        self.tell(order)?;
+        self.answer(goes_on)
+    }
+
+    fn tell(&self, order: &RankOrder) -> Result<()> {
+        self.line.send_value(StageFrame::Order, order).map_err(|e| of_rank(&self.name, e))
+    }
+
+    fn answer(&self, goes_on: &dyn Fn() -> bool) -> Result<RankAnswer> {
+        let mut alive = || match goes_on() {
+            true => Ok(()),
+            false => Err(RankError::Told("loading was cancelled".into())),
+        };
+        let (kind, payload) = self.line.next_while(&mut alive).map_err(|e| of_rank(&self.name, e))?;
+        match kind {
+            StageFrame::Answer => serde_json::from_slice(&payload).map_err(|e| of_rank(&self.name, e.into())),
+            other => Err(unexpected(&self.name, &other)),
+        }
+    }
+}
+
+/// Ranks of a model, and which layers each of them has.
+pub(crate) struct JoinedRanks {
+    /// The plan of all machines.
+    whole: Plan,
+    /// What the leader's own machine runs.
+    own: PlanStage,
+    kernels: String,
+    ranks: Vec<JoinedRank>,
+}
+
+impl JoinedRanks {
+    /// Meets the ranks that `options` name, and divides the layers of `model` among `backend` and them; none where they name
+    /// no rank.
+    ///
+    /// # Errors
+    /// When one cannot be reached or has another model; when the layers cannot be divided as asked.
+    pub fn meet(
+        model: &OpenedModel<'_>,
+        options: &LoadOptions,
+        backend: &dyn Backend,
+    ) -> Result<Option<JoinedRanks>> {
+        let addresses = &options.stages.0;
+        if addresses.is_empty() {
+            return Ok(None);
+        }
+        let (key, own) = (key_for(addresses)?, about(model, options, backend));
+        let order = RankOrder::Open(stage_model(options));
+        let mut ranks = vec![];
+        for StageAddress { address, .. } in addresses {
+            let line = join(address, key.as_ref()).map_err(|e| of_rank(address, e))?;
+            let (marks, stage) = (0..0, PlanStage::between(&model.plan, 0..0));
+            let mut rank = JoinedRank { line, name: address.clone(), about: own.clone(), marks, stage };
+            match rank.ask(&order, &|| true)? {
+                RankAnswer::Opened(about) => rank.about = about,
+                other => return Err(unexpected(address, &other)),
+            }
+            same_model(&rank, &own)?;
+            ranks.push(rank);
+        }
+        let borders = stage_borders(&model.plan);
+        let parts = parts(model, options, backend, (&borders, &ranks))?;
+        for (rank, part) in ranks.iter_mut().zip(&parts[1..]) {
+            rank.marks = borders[part.start]..borders[part.end];
+            rank.stage = PlanStage::between(&model.plan, rank.marks.clone());
+        }
+        let theirs = borders[parts[0].end]..borders[borders.len() - 1];
+        let stage = PlanStage::around(&model.plan, theirs);
+        Ok(Some(JoinedRanks { whole: model.plan.clone(), own: stage, kernels: own.kernels, ranks }))
+    }
+
+    /// The plan of all machines.
+    pub fn whole_plan(&self) -> &Plan {
+        &self.whole
+    }
+
+    /// What the leader's own machine runs.
+    pub fn own_plan(&self) -> &Plan {
+        &self.own.plan
+    }
+
+    /// What names the bits of rows: the kernels of all machines, in order where they differ.
+    pub fn kernels(&self, own: String) -> String {
+        let others: Vec<&str> = self.ranks.iter().map(|rank| rank.about.kernels.as_str()).collect();
+        if self.mixed() { format!("{own} before {others:?}") } else { own }
+    }
+
+    fn mixed(&self) -> bool {
+        self.ranks.iter().any(|rank| rank.about.kernels != self.kernels)
+    }
+
+    /// Has the ranks plan their memory, cuts `placement` to what all have room for, and has them begin to load. What a user
+    /// should know of it.
+    ///
+    /// # Errors
+    /// When one of them has no room, or is gone.
+    pub fn place(&self, placement: &mut Placement, goes_on: &dyn Fn() -> bool) -> Result<Vec<String>> {
+        let weights = placement.weights.sizes.iter().map(|size| size.bytes).sum();
+        let limits = StageLimits::of(&placement.limits, placement.cache.context, weights);
+        let mut all = vec![(limits, stage_use(&self.own.plan))];
+        for rank in &self.ranks {
+            let order = RankOrder::Place { first: rank.marks.start, last: rank.marks.end };
+            match rank.ask(&order, goes_on)? {
+                RankAnswer::Placed(limits) => all.push((limits, stage_use(&rank.stage.plan))),
+                other => return Err(unexpected(&rank.name, &other)),
+            }
+        }
+        let least = StageLimits::least(&all).map_err(|e| Error::InvalidRequest(e.to_string()))?;
+        placement.limits = least.limits().map_err(|e| Error::Runtime(e.to_string()))?;
+        placement.cache.context = least.context;
+        placement.cache.pages.clone_from(&least.pages);
+        placement.cache.states = least.states;
+        placement.head_pages = placement.head_pages.min(least.pages.iter().copied().max().unwrap_or(0));
+        self.ranks.iter().try_for_each(|rank| rank.tell(&RankOrder::Load(least.clone())))?;
+        let bytes = all[1..].iter().map(|(limits, _)| limits.weights);
+        let mut notes: Vec<String> = self.ranks.iter().zip(bytes).map(|(rank, b)| note(rank, b)).collect();
+        if self.mixed() {
+            let own = &self.kernels;
+            notes.push(format!(
+                "not all stages compute with {own}: answers may differ in their last bits from those of one machine"
+            ));
+        }
+        Ok(notes)
+    }
+
+    /// Waits until all ranks have loaded. Steps of the whole model, of which `own` runs the leader's part.
+    ///
+    /// # Errors
+    /// When one of them fails, or loading is given up.
+    pub fn step(self, own: Runner, progress: Progress<'_>, total: u64) -> Result<StagedStep> {
+        let goes_on = || progress(total, total);
+        let limits = own_limits(&own);
+        let mut stages = vec![];
+        for rank in self.ranks {
+            match rank.answer(&goes_on)? {
+                RankAnswer::Ready { pages, state } => {
+                    stages.push(RankStage::new(rank.line, &rank.name, &rank.stage, pages, state));
+                }
+                other => return Err(unexpected(&rank.name, &other)),
+            }
+        }
+        Ok(StagedStep::new(self.whole, limits, own, self.own, stages))
+    }
+}
+
+fn own_limits(own: &Runner) -> lamina_plan::Limits {
+    lamina_plan::Step::limits(own).clone()
+}
+
+/// The ranges of borders that the leader and each rank get.
+fn parts(
+    model: &OpenedModel<'_>,
+    options: &LoadOptions,
+    backend: &dyn Backend,
+    (borders, ranks): (&[usize], &[JoinedRank]),
+) -> Result<Vec<Range<usize>>> {
+    let (plan, sizes) = (&model.plan, model.headers(HeadSizes::default()).sizes(backend));
+    let bytes = |ops: Range<usize>| stage_bytes(plan, &sizes, ops);
+    if borders.len() < 2 {
+        return Err(Error::Unsupported("a model that has no layers to divide into stages".into()));
+    }
+    let unit = |ends: &[usize]| LayerUnit {
+        layers: ends[1] - ends[0],
+        bytes: bytes(plan.marks[ends[0]].ops..plan.marks[ends[1]].ops),
+    };
+    let units: Vec<LayerUnit> = borders.windows(2).map(unit).collect();
+    let (first, last) = (plan.marks[borders[0]].ops, plan.marks[borders[borders.len() - 1]].ops);
+    let ends = bytes(0..first) + bytes(last..plan.ops.len());
+    // The leader has embedding and head, too.
+    let own = options.placing().memory_of(backend).map(|memory| memory.free.saturating_sub(ends));
+    let free: Vec<Option<u64>> =
+        std::iter::once(own).chain(ranks.iter().map(|rank| rank.about.free)).collect();
+    // Where one says nothing of its memory, all get as much.
+    let known = free.iter().all(Option::is_some);
+    let share = |free: &Option<u64>| StageShare::Memory(free.filter(|_| known).unwrap_or(1));
+    let mut shares: Vec<StageShare> = free.iter().map(share).collect();
+    for (share, address) in shares[1..].iter_mut().zip(&options.stages.0) {
+        *share = address.layers.map_or(*share, StageShare::Layers);
+    }
+    divide(&units, &shares).map_err(|e| Error::InvalidRequest(e.to_string()))
+}
+
+/// Bytes of the weights of some operators.
+fn stage_bytes(plan: &Plan, sizes: &[WeightSize], ops: Range<usize>) -> u64 {
+    let used: BTreeSet<u32> = plan.ops[ops].iter().flat_map(Operands::weights).map(|w| w.0).collect();
+    used.into_iter().map(|w| sizes[w as usize].bytes).sum()
+}
+
+/// What a machine of `plan` stores of sequences.
+fn stage_use(plan: &Plan) -> StageUse {
+    let group = |g: usize| plan.kv.of_group(g).next().is_some();
+    StageUse {
+        groups: (0..plan.kv.groups.len()).map(group).collect(),
+        states: plan.kv.layers.iter().any(|layer| matches!(layer, LayerState::Recurrent { .. })),
+    }
+}
+
+/// What a machine and its copy of a model are.
+pub(crate) fn about(model: &OpenedModel<'_>, options: &LoadOptions, backend: &dyn Backend) -> RankAbout {
+    let about = backend.about();
+    RankAbout {
+        plan: checksum(format!("{:?}", model.plan).as_bytes()),
+        files: content_key(model.ck),
+        kernels: format!("{} {}", backend.name(), about.kernels),
+        device: format!("{}, {}", about.device, about.kernels),
+        free: options.placing().memory_of(backend).map(|memory| memory.free),
+    }
+}
+
+/// What the plan of a model follows from, as ranks read it.
+fn stage_model(options: &LoadOptions) -> StageModel {
+    let number = |name: &str, n: Option<usize>| n.map(|n| (name.to_owned(), n.to_string()));
+    let dtype = options.dtype.map(|dtype| ("dtype".to_owned(), dtype.name().to_owned()));
+    let kv = ("kv_dtype".to_owned(), options.kv_dtype.to_string());
+    let approximations = options.approximations();
+    let approximations = approximations.iter().filter_map(|text| text.split_once(' '));
+    let approximations = approximations.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let numbers = [number("context", options.context), number("batch_rows", options.batch_rows)];
+    StageModel {
+        options: numbers.into_iter().flatten().chain(dtype).chain([kv]).chain(approximations).collect(),
+        loras: options.loras.clone(),
+    }
+}
+
+/// Refuses a rank that would compute something else.
+fn same_model(rank: &JoinedRank, own: &RankAbout) -> Result<()> {
+    let other = |what: &str| {
+        let name = &rank.name;
+        Err(Error::InvalidRequest(format!("the rank {name} has {what}: give all machines the same files")))
+    };
+    match &rank.about {
+        about if about.files != own.files => other("another model"),
+        about if about.plan != own.plan => other("another plan of this model"),
+        _ => Ok(()),
+    }
+}
+
+/// The key of the app: needed where a rank is on another machine.
+pub(crate) fn key_for(addresses: &[StageAddress]) -> Result<Option<AppKey>> {
+    let local = |rank: &StageAddress| {
+        let found = rank.address.to_socket_addrs();
+        found.is_ok_and(|mut found| found.all(|address| address.ip().is_loopback()))
+    };
+    match AppKey::of_environment() {
+        Ok(key) => Ok(Some(key)),
+        Err(lamina_ranks::AppKeyError::Missing) if addresses.iter().all(local) => Ok(None),
+        Err(e) => Err(Error::InvalidRequest(e.to_string())),
+    }
+}
+
+fn note(rank: &JoinedRank, bytes: u64) -> String {
+    let Range { start, end } = rank.marks;
+    let (name, device, bytes) = (&rank.name, &rank.about.device, human_bytes(bytes));
+    let layers = match end - start {
+        1 => format!("layer {start} is"),
+        _ => format!("layers {start} to {} are", end - 1),
+    };
+    format!("{layers} computed by {name} ({device}), which has {bytes} of weights")
+}
+
+fn of_rank(name: &str, e: RankError) -> Error {
+    let text = format!("the rank {name}: {e}");
+    match e {
+        RankError::Key | RankError::Frame(_) => Error::InvalidRequest(text),
+        _ => Error::Runtime(text),
+    }
+}
+
+fn unexpected(name: &str, what: &impl std::fmt::Debug) -> Error {
+    Error::Runtime(format!("the rank {name}: {what:?} came where it has no place"))
+}

@@ -1,0 +1,183 @@
+//! Which machine has which layers.
+
+use crate::{RankError, Result};
+use std::{fmt, ops::Range, str::FromStr};
+
+/// A rank by its address, and how many layers it is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StageAddress {
+    /// `HOST:PORT`.
+    pub address: String,
+    /// Layers; none: by its memory.
+    pub layers: Option<usize>,
+}
+
+impl FromStr for StageAddress {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        let must = "must be HOST:PORT or HOST:PORT=LAYERS, several with commas between them";
+        let (address, layers) =
+            text.trim().split_once('=').map_or((text.trim(), None), |(a, n)| (a, Some(n)));
+        let layers = layers.map(|n| n.parse().ok().filter(|&n: &usize| n > 0).ok_or(must)).transpose()?;
+        let (host, port) = address.rsplit_once(':').ok_or(must)?;
+        if host.is_empty() || port.parse::<u16>().is_err() {
+            return Err(must);
+        }
+        Ok(StageAddress { address: address.to_owned(), layers })
+    }
+}
+
+impl fmt::Display for StageAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.layers {
+            Some(layers) => write!(f, "{}={layers}", self.address),
+            None => f.write_str(&self.address),
+        }
+    }
+}
+
+/// The ranks of a model, in the order of their layers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StageList(pub Vec<StageAddress>);
+
+impl FromStr for StageList {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        let stages = text.split(',').filter(|part| !part.trim().is_empty()).map(str::parse);
+        Ok(StageList(stages.collect::<std::result::Result<_, _>>()?))
+    }
+}
+
+/// What a machine gets of the layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StageShare {
+    /// So many.
+    Layers(usize),
+    /// As many as its part of the memory of all that have no number; these are bytes.
+    Memory(u64),
+}
+
+/// Layers that no border divides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayerUnit {
+    /// How many.
+    pub layers: usize,
+    /// Bytes of their weights.
+    pub bytes: u64,
+}
+
+/// Divides `units`, in order, among machines with these shares, of which the first may get none of them. Ranges of units.
+///
+/// # Errors
+/// When there are fewer units than machines need, or no border is where a number of layers wants one.
+pub fn divide(units: &[LayerUnit], shares: &[StageShare]) -> Result<Vec<Range<usize>>> {
+    let all: usize = units.iter().map(|unit| unit.layers).sum();
+    let asked: usize = shares.iter().map(|s| if let StageShare::Layers(n) = s { *n } else { 0 }).sum();
+    let open = shares.iter().any(|s| matches!(s, StageShare::Memory(_)));
+    if asked > all || (!open && asked < all) {
+        return Err(told(format!("its stages have {asked} layers, but the model has {all}")));
+    }
+    let (mut start, mut parts) = (0, vec![]);
+    for i in 0..shares.len() {
+        let end = start + units_of(&units[start..], &shares[i..], i == 0)?;
+        parts.push(start..end);
+        start = end;
+    }
+    match start == units.len() {
+        true => Ok(parts),
+        false => {
+            Err(told(format!("{} of its parts are left over: give one stage no number", units.len() - start)))
+        }
+    }
+}
+
+/// How many of the units that are left the first of the machines that are left gets.
+fn units_of(units: &[LayerUnit], shares: &[StageShare], may_be_none: bool) -> Result<usize> {
+    let later = &shares[1..];
+    let layers = |units: &[LayerUnit]| units.iter().map(|unit| unit.layers).sum::<usize>();
+    let numbered = |s: &StageShare| if let StageShare::Layers(n) = s { Some(*n) } else { None };
+    match shares[0] {
+        StageShare::Layers(wanted) => {
+            let found = (0..=units.len()).find(|&n| layers(&units[..n]) == wanted);
+            found.ok_or_else(|| told(format!("it cannot be cut behind {wanted} layers of a stage")))
+        }
+        StageShare::Memory(own) => {
+            let asked: usize = later.iter().filter_map(numbered).sum();
+            let open = || later.iter().filter(|s| numbered(s).is_none());
+            // Layers that stay for those with numbers, and one for each of the others.
+            let most = layers(units).saturating_sub(asked + open().count());
+            let bytes: u64 = units.iter().map(|unit| unit.bytes).sum();
+            let free = bytes as f64 * (1.0 - asked as f64 / layers(units).max(1) as f64);
+            let memory: u64 =
+                own + open().map(|s| if let StageShare::Memory(m) = s { *m } else { 0 }).sum::<u64>();
+            let wanted = match open().count() {
+                0 => f64::INFINITY,
+                _ => free * own as f64 / memory.max(1) as f64,
+            };
+            let taken = |n: usize| units[..n].iter().map(|unit| unit.bytes as f64).sum::<f64>();
+            // The nearest border: a unit more where its middle is inside.
+            let fits = |&n: &usize| {
+                let middle = taken(n - 1) / 2.0 + taken(n) / 2.0;
+                layers(&units[..n]) <= most && middle <= wanted
+            };
+            let found = (1..=units.len()).take_while(fits).last().unwrap_or(0);
+            let least = usize::from(!may_be_none);
+            match found.max(least) <= units.len() && (found >= least || layers(&units[..least]) <= most) {
+                true => Ok(found.max(least)),
+                false => Err(told("it has fewer layers than machines that share them".into())),
+            }
+        }
+    }
+}
+
+fn told(what: String) -> RankError {
+    RankError::Told(format!("the model cannot be divided into these stages: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn units(layers: &[usize]) -> Vec<LayerUnit> {
+        layers.iter().map(|&layers| LayerUnit { layers, bytes: 100 * layers as u64 }).collect()
+    }
+
+    fn ends(layers: &[usize], shares: &[StageShare]) -> Result<Vec<usize>> {
+        Ok(divide(&units(layers), shares)?.iter().map(|part| part.end).collect())
+    }
+
+    #[test]
+    fn layers_go_by_memory_or_by_number() {
+        use StageShare::{Layers, Memory};
+        assert_eq!(ends(&[1; 12], &[Memory(10), Memory(10)]).unwrap(), [6, 12]);
+        assert_eq!(ends(&[1; 12], &[Memory(10), Memory(30), Memory(20)]).unwrap(), [2, 8, 12]);
+        assert_eq!(ends(&[1; 12], &[Memory(10), Layers(9), Memory(20)]).unwrap(), [1, 10, 12]);
+        assert_eq!(ends(&[1; 12], &[Memory(10), Layers(9)]).unwrap(), [3, 12]);
+        assert_eq!(ends(&[1; 12], &[Layers(4), Memory(1)]).unwrap(), [4, 12]);
+        assert_eq!(ends(&[1; 12], &[Memory(0), Memory(1)]).unwrap(), [0, 12], "the leader may have none");
+        assert_eq!(ends(&[1; 3], &[Memory(1000), Memory(1), Memory(1)]).unwrap(), [1, 2, 3]);
+        assert_eq!(ends(&[2, 1, 3], &[Memory(1), Layers(3)]).unwrap(), [2, 3]);
+    }
+
+    #[test]
+    fn what_cannot_be_divided_is_said() {
+        use StageShare::{Layers, Memory};
+        let why = |layers: &[usize], shares: &[StageShare]| ends(layers, shares).unwrap_err().to_string();
+        assert!(why(&[1; 4], &[Layers(1), Layers(2)]).contains("have 3 layers, but the model has 4"));
+        assert!(why(&[1; 4], &[Memory(1), Layers(5)]).contains("have 5 layers"));
+        assert!(why(&[2, 2], &[Layers(1), Memory(1)]).contains("behind 1 layers"));
+        assert!(why(&[1; 2], &[Memory(1), Memory(1), Memory(1), Memory(1)]).contains("fewer layers"));
+    }
+
+    #[test]
+    fn addresses_are_host_port_and_layers() {
+        let read = |text: &str| text.parse::<StageAddress>().ok().map(|s| (s.address, s.layers));
+        assert_eq!(read("h:1"), Some(("h:1".into(), None)));
+        assert_eq!(read(" [::1]:9000=12"), Some(("[::1]:9000".into(), Some(12))));
+        for wrong in ["", "h", ":1", "h:x", "h:1=", "h:1=0", "h:1=-1", "h:70000"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+}

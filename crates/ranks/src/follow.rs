@@ -1,0 +1,123 @@
+//! What a rank does for its leader, step by step.
+
+use crate::{
+    RankError, Result,
+    batch_bytes::read_batch,
+    batch_check::check_batch,
+    line::{RankLine, StageFrame},
+    words::{WordReader, WordWriter},
+};
+use lamina_plan::{Batch, PlanStage, Rows, Runner, Step};
+
+/// Runs the one segment of `stage` for the leader behind `line`, until that is gone. `runner` has the plan of the stage, cut
+/// or whole.
+///
+/// # Errors
+/// When the leader is gone, which is the usual end, or a step fails, which it is told.
+pub fn follow(line: &RankLine, runner: &mut Runner, stage: &PlanStage) -> Result<()> {
+    let mut batch = Batch::default();
+    loop {
+        let (kind, payload) = line.next_while(&mut || Ok(()))?;
+        let done = match kind {
+            StageFrame::Batch => begin(runner, &payload, &mut batch).map(|()| match batch.rows() {
+                0 => Some((StageFrame::Leave, left(&[], &[]))),
+                // The rows that enter follow.
+                _ => None,
+            }),
+            StageFrame::Enter => {
+                run(runner, stage, &batch, &payload).map(|left| Some((StageFrame::Leave, left)))
+            }
+            StageFrame::Export => export(runner, &payload).map(|bytes| Some((StageFrame::Bytes, bytes))),
+            StageFrame::Import => import(runner, &payload).map(|()| Some((StageFrame::Bytes, vec![]))),
+            other => Err(RankError::Frame(format!("{other:?} came between steps"))),
+        };
+        match done {
+            Ok(Some((kind, payload))) => line.send(kind, &payload)?,
+            Ok(None) => {}
+            Err(e) => {
+                line.send(StageFrame::Failed, e.to_string().as_bytes())?;
+                return Err(e);
+            }
+        }
+    }
+}
+
+/// Begins the step of a batch.
+fn begin(runner: &mut Runner, payload: &[u8], batch: &mut Batch) -> Result<()> {
+    *batch = read_batch(payload)?;
+    check_batch(batch, runner.plan(), runner.limits())?;
+    Ok(runner.begin(batch)?)
+}
+
+/// Runs the operators on the rows that enter; what leaves, as bytes.
+fn run(runner: &mut Runner, stage: &PlanStage, batch: &Batch, payload: &[u8]) -> Result<Vec<u8>> {
+    let segment = &stage.segments[0];
+    let mut entering = WordReader::new(payload);
+    for &slot in &segment.enters {
+        let rows = entering.numbers()?;
+        let (plan, count) = (runner.plan(), rows.len());
+        if count != batch.count(plan.kind(slot)) * plan.width(slot) {
+            return Err(RankError::Frame(format!("{count} numbers came for the rows of a step")));
+        }
+        runner.write(batch, slot, &rows)?;
+    }
+    entering.end()?;
+    runner.run_between(batch, segment.marks.clone())?;
+    let mut leaving = vec![];
+    for &slot in &segment.leaves {
+        let mut rows = vec![];
+        runner.read(batch, slot, &mut rows)?;
+        leaving.push(rows);
+    }
+    let taps: Vec<&[f32]> = (0..batch.taps.len()).map(|i| runner.tap(i)).collect();
+    Ok(left(&leaving, &taps))
+}
+
+/// Rows that leave, and those of taps, as bytes.
+fn left(rows: &[Vec<f32>], taps: &[&[f32]]) -> Vec<u8> {
+    let mut words = WordWriter::default();
+    words.one(rows.len() as u32);
+    rows.iter().for_each(|rows| words.numbers(rows));
+    words.one(taps.len() as u32);
+    taps.iter().for_each(|rows| words.numbers(rows));
+    words.bytes()
+}
+
+/// A page or state of a machine.
+enum CachePlace {
+    Page { group: usize, page: u32 },
+    State(u32),
+}
+
+/// What is meant, and the bytes behind.
+fn place<'a>(payload: &'a [u8], runner: &Runner) -> Result<(CachePlace, &'a [u8])> {
+    let (words, rest) = payload.split_at_checked(12).unwrap_or((&[], payload));
+    let mut reader = WordReader::new(words);
+    let [kind, group, index] = [reader.one()?, reader.one()?, reader.one()?];
+    let limits = runner.limits();
+    let place = match kind {
+        0 => CachePlace::Page { group: group as usize, page: index },
+        _ => CachePlace::State(index),
+    };
+    let inside = match place {
+        CachePlace::Page { group, page } => limits.pages.get(group).is_some_and(|&n| (page as usize) < n),
+        CachePlace::State(state) => (state as usize) < limits.states,
+    };
+    if inside { Ok((place, rest)) } else { Err(RankError::Frame("a page that is not there".into())) }
+}
+
+fn export(runner: &Runner, payload: &[u8]) -> Result<Vec<u8>> {
+    Ok(match place(payload, runner)?.0 {
+        CachePlace::Page { group, page } => runner.export_page(group, page)?,
+        CachePlace::State(state) => runner.export_state(state)?,
+    })
+}
+
+fn import(runner: &mut Runner, payload: &[u8]) -> Result<()> {
+    let (place, bytes) = place(payload, runner)?;
+    match place {
+        CachePlace::Page { group, page } => runner.import_page(group, page, bytes)?,
+        CachePlace::State(state) => runner.import_state(state, bytes)?,
+    }
+    Ok(())
+}

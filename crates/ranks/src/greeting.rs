@@ -1,0 +1,84 @@
+//! How a leader and a rank meet: each proves that it has the key, by what was never said before.
+
+use crate::{
+    AppKey, RankError, Result,
+    line::{RankLine, StageFrame},
+};
+use serde::{Deserialize, Serialize};
+use std::net::{TcpStream, ToSocketAddrs};
+use uuid::Uuid;
+
+/// Who proves something: neither proof can be sent back as the other.
+const LEADER: &str = "lamina leader";
+const RANK: &str = "lamina rank";
+/// Frames and plans are those of one version.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+#[derive(Serialize, Deserialize)]
+struct RankChallenge {
+    nonce: String,
+    version: String,
+    /// Why it takes nobody in now.
+    busy: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LeaderJoin {
+    nonce: String,
+    proof: String,
+}
+
+/// What only who has the key can say; nothing where there is none.
+fn proof(key: Option<&AppKey>, texts: &[&str]) -> String {
+    key.map_or_else(String::new, |key| key.proof(texts))
+}
+
+fn proves(key: Option<&AppKey>, proof: &str, texts: &[&str]) -> Result<()> {
+    let holds = key.map_or(proof.is_empty(), |key| key.proves(proof, texts));
+    if holds { Ok(()) } else { Err(RankError::Key) }
+}
+
+/// Meets a leader that has connected.
+///
+/// # Errors
+/// When it is gone or has another key, or `busy` says why it cannot be taken in, which it is told.
+pub fn greet(stream: TcpStream, key: Option<&AppKey>, busy: Option<String>) -> Result<RankLine> {
+    let mut line = RankLine::new(stream)?;
+    let nonce = Uuid::new_v4().simple().to_string();
+    let challenge = RankChallenge { nonce: nonce.clone(), version: VERSION.into(), busy: busy.clone() };
+    line.send_value(StageFrame::Challenge, &challenge)?;
+    if let Some(why) = busy {
+        return Err(RankError::Told(why));
+    }
+    let join: LeaderJoin = line.next_value(StageFrame::Join)?;
+    if let Err(e) = proves(key, &join.proof, &[LEADER, &nonce, &join.nonce]) {
+        _ = line.refuse(&e.to_string());
+        return Err(e);
+    }
+    line.send_value(StageFrame::Welcome, &proof(key, &[RANK, &nonce, &join.nonce]))?;
+    line.trust();
+    Ok(line)
+}
+
+/// Meets the rank at this address.
+///
+/// # Errors
+/// When nobody is there, it serves another leader, is of another version, or has another key.
+pub fn join(address: &str, key: Option<&AppKey>) -> Result<RankLine> {
+    let stream = TcpStream::connect(&*address.to_socket_addrs()?.collect::<Vec<_>>())?;
+    let mut line = RankLine::new(stream)?;
+    let challenge: RankChallenge = line.next_value(StageFrame::Challenge)?;
+    if challenge.version != VERSION {
+        return Err(RankError::Frame(format!("it is of version {}, this is {VERSION}", challenge.version)));
+    }
+    if let Some(why) = challenge.busy {
+        return Err(RankError::Told(why));
+    }
+    let nonce = Uuid::new_v4().simple().to_string();
+    let own = proof(key, &[LEADER, &challenge.nonce, &nonce]);
+    line.send_value(StageFrame::Join, &LeaderJoin { nonce: nonce.clone(), proof: own })?;
+    let theirs: String = line.next_value(StageFrame::Welcome)?;
+    proves(key, &theirs, &[RANK, &challenge.nonce, &nonce])?;
+    line.trust();
+    Ok(line)
+}

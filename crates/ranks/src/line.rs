@@ -1,0 +1,235 @@
+//! A connection between a leader and a rank.
+//!
+//! A frame is `u32 length of the payload, u8 kind, payload, u64 XXH3 of all before`, integers in little endian, as between
+//! gateways and engines. Both sides say every two seconds that they live; one that says nothing for ten is gone.
+
+use crate::{RankError, Result};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, TcpStream},
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    thread,
+    time::Duration,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// How often a side says that it lives.
+const ALIVE: Duration = Duration::from_secs(2);
+/// How long the other side may say nothing.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of a payload, at most, of who has not shown that it has the key.
+const MOST_OF_STRANGERS: usize = 1 << 16;
+/// Bytes of a payload, at most: of the rows of the largest step.
+const MOST: usize = 1 << 31;
+
+/// What a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StageFrame {
+    /// To the leader: what the rank says first.
+    Challenge,
+    /// To the rank: that the leader has the key.
+    Join,
+    /// To the leader: that the rank has it.
+    Welcome,
+    /// To the rank: what it is to do before the first step.
+    Order,
+    /// To the leader: what came of it.
+    Answer,
+    /// The other side lives.
+    Alive,
+    /// What failed, in words.
+    Failed,
+    /// To the rank: the batch of a step.
+    Batch,
+    /// To the rank: the rows that enter its stage.
+    Enter,
+    /// To the leader: the rows that leave its stage, and those of taps.
+    Leave,
+    /// To the rank: a page or a state is asked for.
+    Export,
+    /// To the rank: a page or a state.
+    Import,
+    /// To the leader: the page or state, or nothing for one that was put back.
+    Bytes,
+}
+
+impl StageFrame {
+    const ALL: [StageFrame; 13] = [
+        StageFrame::Challenge,
+        StageFrame::Join,
+        StageFrame::Welcome,
+        StageFrame::Order,
+        StageFrame::Answer,
+        StageFrame::Alive,
+        StageFrame::Failed,
+        StageFrame::Batch,
+        StageFrame::Enter,
+        StageFrame::Leave,
+        StageFrame::Export,
+        StageFrame::Import,
+        StageFrame::Bytes,
+    ];
+
+    /// Its number: numbers of kinds never change.
+    fn number(self) -> u8 {
+        self as u8 + 1
+    }
+}
+
+/// One side's end of a connection. The other side knows from it that this one lives, until it is dropped.
+#[derive(Debug)]
+pub struct RankLine {
+    stream: TcpStream,
+    writer: Arc<Mutex<TcpStream>>,
+    most: usize,
+    /// Its end is that of the thread that says that this side lives.
+    _beat: mpsc::Sender<()>,
+}
+
+impl RankLine {
+    /// Takes a connection over.
+    ///
+    /// # Errors
+    /// When the system refuses a thread, or the connection has ended.
+    pub fn new(stream: TcpStream) -> io::Result<RankLine> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let writer = Arc::new(Mutex::new(stream.try_clone()?));
+        let (beat, over) = mpsc::channel::<()>();
+        let beating = writer.clone();
+        let says = move || {
+            while let Err(mpsc::RecvTimeoutError::Timeout) = over.recv_timeout(ALIVE) {
+                if write(&beating, StageFrame::Alive, &[]).is_err() {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new().name("lamina-rank-alive".into()).spawn(says)?;
+        Ok(RankLine { stream, writer, most: MOST_OF_STRANGERS, _beat: beat })
+    }
+
+    /// The other side has shown that it has the key: its frames may be long.
+    pub(crate) fn trust(&mut self) {
+        self.most = MOST;
+    }
+
+    /// Where the other side is.
+    pub fn peer(&self) -> String {
+        self.stream.peer_addr().map_or_else(|_| "a closed connection".into(), |address| address.to_string())
+    }
+
+    /// Writes a frame.
+    ///
+    /// # Errors
+    /// When the other side is gone.
+    pub fn send(&self, kind: StageFrame, payload: &[u8]) -> io::Result<()> {
+        write(&self.writer, kind, payload)
+    }
+
+    /// Writes a frame of JSON.
+    ///
+    /// # Errors
+    /// When the other side is gone.
+    pub fn send_value(&self, kind: StageFrame, value: &impl Serialize) -> Result<()> {
+        Ok(self.send(kind, &serde_json::to_vec(value)?)?)
+    }
+
+    /// Tells the other side why it is not served.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn refuse(&self, why: &str) -> io::Result<()> {
+        self.send(StageFrame::Failed, why.as_bytes())
+    }
+
+    /// The next frame that says more than that the other side lives, of which each calls `alive`.
+    ///
+    /// # Errors
+    /// When the other side is gone or says that it failed, a frame is damaged, or `alive` fails.
+    pub fn next_while(&self, alive: &mut dyn FnMut() -> Result<()>) -> Result<(StageFrame, Vec<u8>)> {
+        loop {
+            match self.read()? {
+                (StageFrame::Alive, _) => alive()?,
+                (StageFrame::Failed, text) => {
+                    return Err(RankError::Told(String::from_utf8_lossy(&text).into_owned()));
+                }
+                frame => return Ok(frame),
+            }
+        }
+    }
+
+    /// The payload of the next frame, which is of this kind.
+    ///
+    /// # Errors
+    /// As for [`RankLine::next_while`], and when it is of another kind.
+    pub fn next(&self, kind: StageFrame) -> Result<Vec<u8>> {
+        match self.next_while(&mut || Ok(()))? {
+            (found, payload) if found == kind => Ok(payload),
+            (found, _) => Err(RankError::Frame(format!("{found:?} came in place of {kind:?}"))),
+        }
+    }
+
+    /// The JSON of the next frame, which is of this kind.
+    ///
+    /// # Errors
+    /// As for [`RankLine::next`], and when it is none.
+    pub fn next_value<T: DeserializeOwned>(&self, kind: StageFrame) -> Result<T> {
+        Ok(serde_json::from_slice(&self.next(kind)?)?)
+    }
+
+    fn read(&self) -> Result<(StageFrame, Vec<u8>)> {
+        let mut stream = &self.stream;
+        let mut head = [0; 5];
+        stream.read_exact(&mut head).map_err(quiet)?;
+        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        if length > self.most {
+            return Err(RankError::Frame(format!("a frame of {length} bytes is longer than any may be")));
+        }
+        let mut frame = head.to_vec();
+        let all = frame.len() + length;
+        // As much memory as came, and not as much as is said to come.
+        Read::by_ref(&mut stream).take(length as u64).read_to_end(&mut frame).map_err(quiet)?;
+        let mut hash = [0; 8];
+        stream.read_exact(&mut hash).map_err(quiet)?;
+        if frame.len() != all || u64::from_le_bytes(hash) != xxh3_64(&frame) {
+            return Err(RankError::Frame("a frame is damaged".into()));
+        }
+        let kind = StageFrame::ALL.into_iter().find(|kind| kind.number() == head[4]);
+        let kind =
+            kind.ok_or_else(|| RankError::Frame(format!("a frame of the unknown kind {}", head[4])))?;
+        frame.drain(..head.len());
+        Ok((kind, frame))
+    }
+}
+
+impl Drop for RankLine {
+    fn drop(&mut self) {
+        // The thread that says that this side lives has a handle, too.
+        _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// An error of reading in words that say what it is here.
+fn quiet(e: io::Error) -> io::Error {
+    match e.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let text = format!("the other side has said nothing for {} seconds", PATIENCE.as_secs());
+            io::Error::new(io::ErrorKind::TimedOut, text)
+        }
+        io::ErrorKind::UnexpectedEof => io::Error::new(e.kind(), "the other side is gone"),
+        _ => e,
+    }
+}
+
+fn write(stream: &Mutex<TcpStream>, kind: StageFrame, payload: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(payload.len()).ok().filter(|&length| length as usize <= MOST);
+    let length = length.ok_or_else(|| io::Error::other(format!("{} bytes for one frame", payload.len())))?;
+    let mut frame = Vec::with_capacity(payload.len() + 13);
+    frame.extend_from_slice(&length.to_le_bytes());
+    frame.push(kind.number());
+    frame.extend_from_slice(payload);
+    let hash = xxh3_64(&frame);
+    frame.extend_from_slice(&hash.to_le_bytes());
+    stream.lock().unwrap_or_else(PoisonError::into_inner).write_all(&frame)
+}

@@ -1,0 +1,259 @@
+//! Steps of a model whose layers are run by several machines, one behind the other.
+
+use crate::{
+    RankError,
+    rank_stage::{HeldRows, RankStage},
+};
+use lamina_plan::{
+    BackendError, Batch, Limits, Plan, PlanStage, Rows, Runner, Step, StreamCounts, Ticket, backend::Result,
+};
+
+/// Where the rows of a tap are.
+enum TapRows {
+    /// Of so many taps of the leader's own machine, this one.
+    Own(usize),
+    /// What a rank has sent.
+    Sent(Vec<f32>),
+}
+
+/// Steps of a model in stages. Its logits and its normed rows are on the leader's machine.
+pub struct StagedStep {
+    /// The whole model's.
+    plan: Plan,
+    limits: Limits,
+    own: Runner,
+    stage: PlanStage,
+    ranks: Vec<RankStage>,
+    /// Rows on their way, by slot.
+    held: HeldRows,
+    taps: Vec<TapRows>,
+    /// Why no step can be run any more.
+    lost: Option<String>,
+}
+
+impl StagedStep {
+    /// Steps of `plan`: `own` runs the two segments of `stage`, and `ranks` run what is between them, in order.
+    pub fn new(
+        plan: Plan,
+        limits: Limits,
+        own: Runner,
+        stage: PlanStage,
+        ranks: Vec<RankStage>,
+    ) -> StagedStep {
+        let held = vec![vec![]; plan.slots.len()];
+        StagedStep { plan, limits, own, stage, ranks, held, taps: vec![], lost: None }
+    }
+
+    /// Where each tap of a batch will be read.
+    fn find_taps(&mut self, batch: &Batch) {
+        self.taps.clear();
+        let mut own = 0;
+        for tap in &batch.taps {
+            let here = !self.ranks.iter().any(|rank| rank.has(tap.mark));
+            self.taps.push(if here { TapRows::Own(own) } else { TapRows::Sent(vec![]) });
+            own += usize::from(here);
+        }
+    }
+
+    /// The batch as the leader's own machine runs it: without taps and addends of others.
+    fn own_batch(&self, batch: &Batch) -> Option<Batch> {
+        let here = |mark: usize| !self.ranks.iter().any(|rank| rank.has(mark));
+        if batch.taps.iter().all(|t| here(t.mark)) && batch.addends.iter().all(|a| here(a.mark)) {
+            return None;
+        }
+        let mut own = batch.clone();
+        own.taps.retain(|tap| here(tap.mark));
+        own.addends.retain(|addend| here(addend.mark));
+        Some(own)
+    }
+
+    fn step(&mut self, batch: &Batch) -> Result<()> {
+        if let Some(why) = &self.lost {
+            return Err(lost(why));
+        }
+        self.find_taps(batch);
+        for i in 0..self.ranks.len() {
+            let begun = self.ranks[i].begin(batch);
+            self.told(i, begun)?;
+        }
+        let filtered = self.own_batch(batch);
+        let own = filtered.as_ref().unwrap_or(batch);
+        self.own.begin(own)?;
+        if batch.rows() == 0 {
+            for i in 0..self.ranks.len() {
+                let ended = self.ranks[i].end(&mut self.held);
+                self.told(i, ended)?;
+            }
+            return Ok(());
+        }
+        self.run(0, own)?;
+        for i in 0..self.ranks.len() {
+            let ran = self.ranks[i].run(&mut self.held);
+            let rows = self.told(i, ran)?;
+            self.keep(i, batch, rows);
+        }
+        self.run(1, own)
+    }
+
+    /// Runs a segment of the leader's own: what enters comes from others, and what leaves goes to them.
+    fn run(&mut self, segment: usize, batch: &Batch) -> Result<()> {
+        let segment = &self.stage.segments[segment];
+        for &slot in &segment.enters {
+            self.own.write(batch, slot, &self.held[slot.0 as usize])?;
+        }
+        self.own.run_between(batch, segment.marks.clone())?;
+        for &slot in &segment.leaves {
+            self.own.read(batch, slot, &mut self.held[slot.0 as usize])?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the rows of taps that rank `i` has sent.
+    fn keep(&mut self, i: usize, batch: &Batch, rows: Vec<Vec<f32>>) {
+        let rank = &self.ranks[i];
+        let taps = self.taps.iter_mut().zip(&batch.taps).filter(|(_, tap)| rank.has(tap.mark));
+        taps.zip(rows).for_each(|((place, _), rows)| *place = TapRows::Sent(rows));
+    }
+
+    /// What rank `i` was asked for. Behind an error nothing more can be asked: pages there may be others than are believed.
+    fn told<T>(&mut self, i: usize, done: crate::Result<T>) -> Result<T> {
+        done.map_err(|e| {
+            let why = self.why(i, &e);
+            let e = lost(&why);
+            self.lost = Some(why);
+            e
+        })
+    }
+
+    fn why(&self, i: usize, e: &RankError) -> String {
+        format!("the rank {} of a model in stages: {e}", self.ranks[i].name())
+    }
+
+    /// The same where nothing can be remembered.
+    fn asked<T>(&self, i: usize, done: crate::Result<T>) -> Result<T> {
+        done.map_err(|e| lost(&self.why(i, &e)))
+    }
+
+    /// Bytes of all machines, in the order of their layers.
+    fn joined(&self, own: Vec<u8>, ask: impl Fn(&RankStage) -> crate::Result<Vec<u8>>) -> Result<Vec<u8>> {
+        let mut bytes = own;
+        for (i, rank) in self.ranks.iter().enumerate() {
+            bytes.extend(self.asked(i, ask(rank))?);
+        }
+        Ok(bytes)
+    }
+
+    /// The bytes of the leader's own machine, and of each rank.
+    fn parted<'a>(
+        &self,
+        bytes: &'a [u8],
+        of_rank: impl Fn(&RankStage) -> usize,
+    ) -> Result<(&'a [u8], Vec<&'a [u8]>)> {
+        let theirs: Vec<usize> = self.ranks.iter().map(of_rank).collect();
+        let own = bytes.len().checked_sub(theirs.iter().sum()).ok_or_else(|| BackendError::Unsupported {
+            backend: "a model in stages",
+            what: format!("a page or state of {} bytes, which is shorter than its own", bytes.len()),
+        })?;
+        let (own, mut rest) = bytes.split_at(own);
+        let part = |len: usize| {
+            let (part, behind) = rest.split_at(len);
+            rest = behind;
+            part
+        };
+        Ok((own, theirs.into_iter().map(part).collect()))
+    }
+}
+
+fn lost(why: &str) -> BackendError {
+    BackendError::Device { backend: "stages", what: why.to_owned(), lost: true }
+}
+
+impl Step for StagedStep {
+    fn submit(&mut self, batch: &Batch) -> Result<Ticket> {
+        self.step(batch)?;
+        Ok(Ticket::default())
+    }
+
+    fn wait(&mut self, _ticket: Ticket) -> Result<&dyn Rows> {
+        self.own.settle()?;
+        Ok(self)
+    }
+
+    fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {
+        self.joined(self.own.export_page(group, page)?, |rank| rank.export_page(group, page))
+    }
+
+    fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
+        let (own, theirs) = self.parted(bytes, |rank| rank.page_bytes(group))?;
+        self.own.import_page(group, page, own)?;
+        for (i, bytes) in theirs.into_iter().enumerate() {
+            let done = self.ranks[i].import_page(group, page, bytes);
+            self.told(i, done)?;
+        }
+        Ok(())
+    }
+
+    fn export_state(&self, state: u32) -> Result<Vec<u8>> {
+        self.joined(self.own.export_state(state)?, |rank| rank.export_state(state))
+    }
+
+    fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()> {
+        let (own, theirs) = self.parted(bytes, RankStage::state_bytes)?;
+        self.own.import_state(state, own)?;
+        for (i, bytes) in theirs.into_iter().enumerate() {
+            let done = self.ranks[i].import_state(state, bytes);
+            self.told(i, done)?;
+        }
+        Ok(())
+    }
+
+    fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        Step::spread(&self.own, tasks, task);
+    }
+
+    fn streamed(&self) -> StreamCounts {
+        self.own.streamed()
+    }
+
+    /// Sums over the cells of a prompt would have to cross with every step.
+    fn selects_cells(&self) -> bool {
+        false
+    }
+
+    fn eager(&self) -> bool {
+        true
+    }
+
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+}
+
+impl Rows for StagedStep {
+    fn logits(&self, i: usize, out: &mut Vec<f32>) -> Result<()> {
+        self.own.logits(i, out)
+    }
+
+    fn top_k(&self, i: usize, k: usize) -> Result<Vec<(u32, f32)>> {
+        self.own.top_k(i, k)
+    }
+
+    fn normed(&self, i: usize, out: &mut Vec<f32>) -> Result<()> {
+        self.own.normed(i, out)
+    }
+
+    fn tap(&self, i: usize) -> &[f32] {
+        match &self.taps[i] {
+            TapRows::Own(own) => self.own.tap(*own),
+            TapRows::Sent(rows) => rows,
+        }
+    }
+
+    fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        Rows::spread(&self.own, tasks, task);
+    }
+}

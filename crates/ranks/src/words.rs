@@ -1,0 +1,91 @@
+//! Lists of numbers as bytes: 32-bit words in little endian, each list behind its length.
+
+use crate::{RankError, Result};
+use std::sync::Arc;
+
+/// Writes lists.
+#[derive(Debug, Default)]
+pub struct WordWriter(Vec<u8>);
+
+impl WordWriter {
+    /// Writes one word.
+    pub fn one(&mut self, word: u32) {
+        self.0.extend_from_slice(&word.to_le_bytes());
+    }
+
+    /// Writes words and how many there are.
+    pub fn list(&mut self, words: impl ExactSizeIterator<Item = u32>) {
+        self.one(words.len() as u32);
+        words.for_each(|word| self.one(word));
+    }
+
+    /// Writes numbers and how many there are.
+    pub fn numbers(&mut self, numbers: &[f32]) {
+        self.list(numbers.iter().map(|number| number.to_bits()));
+    }
+
+    /// All that was written.
+    pub fn bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// Reads what a [`WordWriter`] wrote.
+#[derive(Debug)]
+pub struct WordReader<'a>(&'a [u8]);
+
+impl<'a> WordReader<'a> {
+    /// Reads from the first of these bytes on.
+    pub fn new(bytes: &'a [u8]) -> WordReader<'a> {
+        WordReader(bytes)
+    }
+
+    /// One word.
+    ///
+    /// # Errors
+    /// When none is left.
+    pub fn one(&mut self) -> Result<u32> {
+        let (word, rest) = self.0.split_first_chunk().ok_or_else(short)?;
+        self.0 = rest;
+        Ok(u32::from_le_bytes(*word))
+    }
+
+    /// A list.
+    ///
+    /// # Errors
+    /// When it is longer than what is left.
+    pub fn list(&mut self) -> Result<Vec<u32>> {
+        let count = self.one()? as usize;
+        let (list, rest) = count.checked_mul(4).and_then(|b| self.0.split_at_checked(b)).ok_or_else(short)?;
+        self.0 = rest;
+        Ok(list.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
+    }
+
+    /// Numbers.
+    ///
+    /// # Errors
+    /// When there are fewer than their count says.
+    pub fn numbers(&mut self) -> Result<Vec<f32>> {
+        Ok(self.list()?.into_iter().map(f32::from_bits).collect())
+    }
+
+    /// Numbers that clones share.
+    ///
+    /// # Errors
+    /// When there are fewer than their count says.
+    pub fn shared_numbers(&mut self) -> Result<Arc<[f32]>> {
+        Ok(self.numbers()?.into())
+    }
+
+    /// Ends reading.
+    ///
+    /// # Errors
+    /// When something is left.
+    pub fn end(self) -> Result<()> {
+        if self.0.is_empty() { Ok(()) } else { Err(RankError::Frame("a message is too long".into())) }
+    }
+}
+
+fn short() -> RankError {
+    RankError::Frame("a message is too short".into())
+}
