@@ -77,6 +77,7 @@ def _draft(name: str, value: Any) -> Dict[str, Any]:
 _ROPE = "positions are as the model's file says"
 _LOCAL = "nothing is downloaded: path takes a GGUF file or a folder with config.json"
 _ONE = "a model runs on one device and the CPU, which `device` names"
+_STAGES = 'stages="HOST:PORT,HOST:PORT" names processes of `lamina rank` that compute layers'
 _FILE = 'the file says how its weights are quantized, and dtype="q4_k" quantizes them while loading'
 _ADAPTER = "loras={name: path} loads adapters, and lora=name in a request uses them"
 _PICTURES = "pictures are given by their paths, bytes or pixels, and never fetched"
@@ -88,6 +89,7 @@ LLAMA: Dict[str, Meaning] = {
     "split_mode": _no_difference,
     "main_gpu": _gpu,
     "tensor_split": _only(instead=_ONE),
+    "rpc_servers": _ours("stages", lambda servers: servers or ""),
     "vocab_only": _only(False, instead="a model is loaded whole"),
     "use_mmap": _no_difference,
     "use_mlock": _no_difference,
@@ -141,7 +143,7 @@ VLLM: Dict[str, Meaning] = {
     "allowed_local_media_path": _only("", instead=_PICTURES),
     "allowed_media_domains": _only(instead=_PICTURES),
     "tensor_parallel_size": _only(1, instead=_ONE),
-    "pipeline_parallel_size": _only(1, instead=_ONE),
+    "pipeline_parallel_size": _only(1, instead=_STAGES),
     "data_parallel_size": _only(1, instead=_ONE),
     "enable_expert_parallel": _only(False, instead=_ONE),
     "distributed_executor_backend": _no_difference,

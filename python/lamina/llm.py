@@ -81,6 +81,7 @@ class LLM(Coroutines, Closing):
         image_limit: Optional[str] = None,
         allow_urls: Sequence[str] = (),
         offline: bool = False,
+        stages: str = "",
     ) -> None:
         """Loads a model.
 
@@ -126,6 +127,8 @@ class LLM(Coroutines, Closing):
             allow_urls: hosts from which pictures may be fetched, by https and at addresses of the open internet alone:
                 "example.org", or "*.example.org" for all below it. None: no address is asked.
             offline: True fetches nothing: of models that have names, those that were fetched before are used.
+            stages: ranks that compute layers of the model, each a process of `lamina rank`, mostly on another machine, as
+                "HOST:PORT,HOST:PORT=LAYERS" in the order of the layers. The answers are the same.
 
         Parameters of llama-cpp-python's `Llama` and vLLM's `LLM` are understood by their names too (model_path, n_ctx,
         n_gpu_layers, max_model_len, ..); one that there is no such thing for is refused, with what there is instead.

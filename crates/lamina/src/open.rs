@@ -49,6 +49,10 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
 /// When it cannot be found, read or supported, or the device cannot be measured. A model that does not fit is no error: its
 /// forecast says so.
 pub fn plan(path: Option<&Path>, options: &LoadOptions, question: &ForecastQuestion) -> Result<Forecast> {
+    if options.has_stages() {
+        let text = "a forecast tells of one machine: leave stages out; loading says what each rank has room for";
+        return Err(Error::InvalidRequest(text.into()));
+    }
     let forecast = |on: OpenedDevice| {
         let ck = checkpoint(path)?;
         match on {

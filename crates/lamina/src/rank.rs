@@ -6,7 +6,7 @@ use std::{
     net::{TcpListener, TcpStream},
     path::Path,
     sync::{
-        Arc, Mutex, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -17,7 +17,7 @@ use std::{
 const MOST_GREETED: usize = 16;
 
 /// Who is served now, in words; none: whoever comes next.
-type Served = Arc<Mutex<Option<String>>>;
+type Served = Mutex<Option<String>>;
 
 /// A rank: it computes layers of one model for the processes that load that model with `stages`, one after the other.
 pub struct Rank {
@@ -53,46 +53,55 @@ impl Rank {
     /// # Errors
     /// When there is no model at all. What fails for one leader is told to it, and reported.
     pub fn serve(
-        self,
+        &self,
         path: Option<&Path>,
         options: &LoadOptions,
         (report, progress): (RankReport<'_>, Progress<'_>),
     ) -> Result<()> {
         checkpoint(path)?;
-        let served = Served::default();
-        let leaders = self.greet_all(&served);
-        for line in leaders {
-            let leader = line.peer();
-            report(&format!("{leader}: joined"));
-            let ended = one(path, options, &line, (&|text| report(&format!("{leader}: {text}")), progress));
-            report(&format!("{leader}: left, {ended}"));
-            *served.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        }
+        let (served, greeted) = (Served::default(), AtomicUsize::new(0));
+        let (chosen, leaders) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| self.greet_all(scope, (&served, &greeted), (chosen, report)));
+            for line in leaders {
+                let leader = line.peer();
+                report(&format!("{leader}: joined"));
+                let told = |text: &str| report(&format!("{leader}: {text}"));
+                let ended = one(path, options, &line, (&told, progress));
+                report(&format!("{leader}: left, {ended}"));
+                *locked(&served) = None;
+            }
+        });
         Ok(())
     }
 
-    /// Meets whoever connects. The one that is to be served comes out of the channel.
-    fn greet_all(self, served: &Served) -> mpsc::Receiver<RankLine> {
-        let (chosen, leaders) = mpsc::channel();
-        let (served, greeted) = (served.clone(), Arc::new(AtomicUsize::new(0)));
-        thread::spawn(move || {
-            for stream in self.listener.incoming().flatten() {
-                if greeted.fetch_add(1, Ordering::Relaxed) >= MOST_GREETED {
-                    greeted.fetch_sub(1, Ordering::Relaxed);
-                    continue;
-                }
-                let (key, served) = (self.key.clone(), served.clone());
-                let (chosen, greeted) = (chosen.clone(), greeted.clone());
-                thread::spawn(move || {
-                    if let Ok(line) = greet_one(stream, key.as_ref(), &served) {
-                        _ = chosen.send(line);
-                    }
-                    greeted.fetch_sub(1, Ordering::Relaxed);
-                });
+    /// Meets whoever connects. The one that is to be served next goes into the channel.
+    fn greet_all<'s>(
+        &'s self,
+        scope: &'s thread::Scope<'s, '_>,
+        (served, greeted): (&'s Served, &'s AtomicUsize),
+        (chosen, report): (mpsc::Sender<RankLine>, RankReport<'s>),
+    ) {
+        for stream in self.listener.incoming().flatten() {
+            if greeted.fetch_add(1, Ordering::Relaxed) >= MOST_GREETED {
+                greeted.fetch_sub(1, Ordering::Relaxed);
+                continue;
             }
-        });
-        leaders
+            let chosen = chosen.clone();
+            scope.spawn(move || {
+                let peer = stream.peer_addr().map_or_else(|e| e.to_string(), |peer| peer.to_string());
+                match greet_one(stream, self.key.as_ref(), served) {
+                    Ok(line) => _ = chosen.send(line),
+                    Err(e) => report(&format!("{peer}: turned away, {e}")),
+                }
+                greeted.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
     }
+}
+
+fn locked(served: &Served) -> MutexGuard<'_, Option<String>> {
+    served.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Meets one, which is served next unless another one is.
@@ -102,9 +111,9 @@ fn greet_one(
     served: &Served,
 ) -> std::result::Result<RankLine, RankError> {
     let busy = |leader: &String| format!("it computes layers for {leader} already");
-    let before = served.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(busy);
+    let before = locked(served).as_ref().map(busy);
     let line = greet(stream, key, before)?;
-    let mut now = served.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut now = locked(served);
     match now.as_ref().map(busy) {
         None => {
             *now = Some(line.peer());

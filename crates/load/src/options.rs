@@ -213,6 +213,11 @@ impl LoadOptions {
         asked.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value?))).collect()
     }
 
+    /// True where other machines compute layers too.
+    pub fn has_stages(&self) -> bool {
+        !self.stages.0.is_empty()
+    }
+
     /// True where a model may be divided between a device and the host: on a device that was named, or where something is
     /// said of the division. `auto` takes a device that holds all of it.
     pub(crate) fn divides(&self) -> bool {

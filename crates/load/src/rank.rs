@@ -11,7 +11,7 @@ use lamina_ranks::{RankAnswer, RankError, RankLine, RankOrder, StageFrame, Stage
 use lamina_store::Checkpoint;
 
 /// Told what a rank does for its leader: a line for people.
-pub type RankReport<'a> = &'a dyn Fn(&str);
+pub type RankReport<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// Runs a stage of the model in `ck` on `backend` for the leader behind `line`, until that is gone. Of `own`, what speaks of
 /// this machine counts: threads, memory, where weights lie; the leader says the rest.

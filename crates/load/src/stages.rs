@@ -73,7 +73,7 @@ impl JoinedRanks {
         backend: &dyn Backend,
     ) -> Result<Option<JoinedRanks>> {
         let addresses = &options.stages.0;
-        if addresses.is_empty() {
+        if !options.has_stages() {
             return Ok(None);
         }
         let (key, own) = (key_for(addresses)?, about(model, options, backend));

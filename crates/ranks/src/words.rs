@@ -3,6 +3,9 @@
 use crate::{RankError, Result};
 use std::sync::Arc;
 
+// Numbers are copied as they lie in memory.
+const _: () = assert!(cfg!(target_endian = "little"), "rows go over the network in little endian");
+
 /// Writes lists.
 #[derive(Debug, Default)]
 pub struct WordWriter(Vec<u8>);
@@ -21,7 +24,8 @@ impl WordWriter {
 
     /// Writes numbers and how many there are.
     pub fn numbers(&mut self, numbers: &[f32]) {
-        self.list(numbers.iter().map(|number| number.to_bits()));
+        self.one(numbers.len() as u32);
+        self.0.extend_from_slice(bytemuck::cast_slice(numbers));
     }
 
     /// All that was written.
@@ -55,10 +59,15 @@ impl<'a> WordReader<'a> {
     /// # Errors
     /// When it is longer than what is left.
     pub fn list(&mut self) -> Result<Vec<u32>> {
+        Ok(bytemuck::pod_collect_to_vec(self.counted()?))
+    }
+
+    /// Bytes of as many words as the next one says.
+    fn counted(&mut self) -> Result<&'a [u8]> {
         let count = self.one()? as usize;
         let (list, rest) = count.checked_mul(4).and_then(|b| self.0.split_at_checked(b)).ok_or_else(short)?;
         self.0 = rest;
-        Ok(list.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
+        Ok(list)
     }
 
     /// Numbers.
@@ -66,7 +75,7 @@ impl<'a> WordReader<'a> {
     /// # Errors
     /// When there are fewer than their count says.
     pub fn numbers(&mut self) -> Result<Vec<f32>> {
-        Ok(self.list()?.into_iter().map(f32::from_bits).collect())
+        Ok(bytemuck::pod_collect_to_vec(self.counted()?))
     }
 
     /// Numbers that clones share.
@@ -88,4 +97,27 @@ impl<'a> WordReader<'a> {
 
 fn short() -> RankError {
     RankError::Frame("a message is too short".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_nothing_else() {
+        let mut w = WordWriter::default();
+        w.one(7);
+        w.list([1, u32::MAX].into_iter());
+        w.numbers(&[0.5, f32::NEG_INFINITY]);
+        let bytes = w.bytes();
+        let read = |bytes: &[u8]| {
+            let mut r = WordReader::new(bytes);
+            let all = (r.one()?, r.list()?, r.numbers()?);
+            r.end().map(|()| all)
+        };
+        assert_eq!(read(&bytes).unwrap(), (7, vec![1, u32::MAX], vec![0.5, f32::NEG_INFINITY]));
+        assert!((0..bytes.len()).all(|len| read(&bytes[..len]).is_err()));
+        assert!(read(&[&bytes[..], &[0]].concat()).is_err());
+        assert!(read(&[7, 0, 0, 0, 255, 255, 255, 255, 1]).is_err(), "a list longer than all memory");
+    }
 }

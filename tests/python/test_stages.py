@@ -1,0 +1,95 @@
+"""Layers that ranks compute, in processes of their own: the answers of one machine, and clear words when one is gone."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import lamina
+import pytest
+
+OWN = os.environ.get("LAMINA_TEST_COMMAND")
+COMMAND = [OWN] if OWN else [sys.executable, "-m", "lamina"]
+KEY = "k" * 40
+PROMPT = "Once upon a time"
+
+
+@contextlib.contextmanager
+def ranks(count=1, key=None, *options):
+    """Addresses of ranks, and their processes."""
+    env = {**os.environ, **({"LAMINA_APP_KEY": key} if key else {})}
+    args = [*COMMAND, "rank", "--listen", "127.0.0.1:0", "--threads", "1", *options]
+    running = [subprocess.Popen(args, stderr=subprocess.PIPE, text=True, env=env) for _ in range(count)]
+    try:
+        addresses = [process.stderr.readline().split()[-1] for process in running]
+        readers = [threading.Thread(target=process.stderr.read) for process in running]
+        [reader.start() for reader in readers]
+        yield addresses, running
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+        [reader.join() for reader in readers]
+        [process.stderr.close() for process in running]
+
+
+def run(*args, key=None):
+    env = {**os.environ, **({"LAMINA_APP_KEY": key} if key else {})}
+    return subprocess.run([*COMMAND, *args], capture_output=True, text=True, env=env, timeout=60)
+
+
+def test_a_command_in_stages_says_what_it_says_alone():
+    args = ["run", "--seed", "3", "-n", "40", "--threads", "1"]
+    alone = run(*args, PROMPT)
+    with ranks(2) as (addresses, _):
+        staged = run(*args, "--stages", ",".join(addresses), PROMPT)
+    assert staged.returncode == 0 and staged.stdout == alone.stdout
+    assert all(address in staged.stderr for address in addresses)
+
+
+def test_who_has_another_key_is_turned_away():
+    with ranks(1, KEY) as ([address], _):
+        for key in (None, "l" * 40):
+            refused = run("run", "--stages", address, PROMPT, key=key)
+            assert refused.returncode == 1 and "has another key" in refused.stderr, refused.stderr
+        assert run("run", "-n", "4", "--stages", address, PROMPT, key=KEY).returncode == 0
+
+
+def test_other_machines_are_reached_with_a_key_alone():
+    refused = run("rank", "--listen", "0.0.0.0:0")
+    assert refused.returncode == 1 and "LAMINA_APP_KEY" in refused.stderr
+    refused = run("run", "--stages", "192.0.2.1:9000", PROMPT)
+    assert refused.returncode == 1 and "LAMINA_APP_KEY" in refused.stderr
+
+
+def test_an_answer_in_stages_is_that_of_one_machine_and_a_rank_that_dies_is_named():
+    alone = lamina.LLM(threads=1).generate(PROMPT, max_tokens=30, seed=1).text
+    with ranks() as ([address], [process]):
+        llm = lamina.LLM(threads=1, stages=f"{address}=2")
+        assert llm.generate(PROMPT, max_tokens=30, seed=1).text == alone
+        stream = llm.stream(PROMPT, max_tokens=2000, ignore_eos=True)
+        next(iter(stream))
+        process.send_signal(signal.SIGKILL)
+        with pytest.raises(lamina.DeviceLostError, match=address):
+            list(stream)
+        with pytest.raises(lamina.LaminaError):
+            llm.generate(PROMPT, max_tokens=1)
+
+
+def test_a_rank_that_stops_speaking_is_given_up():
+    with ranks() as ([address], [process]):
+        llm = lamina.LLM(threads=1, stages=address)
+        process.send_signal(signal.SIGSTOP)
+        with pytest.raises(lamina.DeviceLostError, match="has said nothing for 10 seconds"):
+            llm.generate(PROMPT, max_tokens=4)
+        process.send_signal(signal.SIGCONT)
+
+
+def test_what_is_no_list_of_ranks_is_refused():
+    for wrong in ("host", "host:port", ":1", "host:1=0"):
+        with pytest.raises(lamina.InvalidRequestError, match="HOST:PORT"):
+            lamina.LLM(stages=wrong)
+    refused = run("plan", "--stages", "127.0.0.1:1")
+    assert refused.returncode == 1 and "one machine" in refused.stderr
