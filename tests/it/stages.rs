@@ -79,6 +79,35 @@ fn every_family_in_stages_has_the_bits_of_one_machine() {
     }
 }
 
+/// Steps of many rows are computed in parts that follow one another through the stages, some of one sequence and some of
+/// several, beside answers that go on.
+#[test]
+fn parts_of_a_step_follow_one_another_with_the_same_bits() {
+    let models = Models::new();
+    let wide = || LoadOptions { batch_rows: Some(400), ..options() };
+    for (i, name) in names().into_iter().enumerate() {
+        if !extent::takes(i, 3) && !["llama", "qwen3-next", "mamba2"].contains(&name.as_str()) {
+            continue;
+        }
+        let folder = models.folder(&name);
+        let bits = |model: &Model| {
+            let logits: Vec<u32> =
+                model.logits(&tokens(240)).expect("runs").into_iter().map(f32::to_bits).collect();
+            let prompt = |i: u32| Prompt::Tokens(tokens(60 + 55 * i).split_off(i as usize));
+            let streams: Vec<TokenStream> =
+                (0..4).map(|i| model.stream(&prompt(i), &request(0)).expect("starts")).collect();
+            let collect = |stream: TokenStream| {
+                let mut answer = Completion::empty();
+                stream.for_each(|piece| answer.push(piece.expect("runs")));
+                top_bits(&answer)
+            };
+            (logits, streams.into_iter().map(collect).collect::<Vec<_>>())
+        };
+        let want = bits(&load(&folder, wide()));
+        assert!(bits(&load(&folder, in_stages(&folder, &[0], wide()))) == want, "{name}");
+    }
+}
+
 fn answer(model: &Model, tokens: &[u32]) -> Vec<Bits> {
     let mut o = request(0);
     o.max_tokens = Some(20);

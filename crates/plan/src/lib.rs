@@ -5,6 +5,7 @@ mod adapt;
 pub mod backend;
 mod backend_weight;
 pub mod batch;
+mod batch_part;
 mod cell_selection;
 mod cost;
 mod cut;

@@ -8,6 +8,7 @@
 mod app_key;
 mod batch_bytes;
 mod batch_check;
+mod batch_parts;
 mod division;
 mod error;
 mod follow;

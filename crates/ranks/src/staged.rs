@@ -2,11 +2,14 @@
 
 use crate::{
     RankError,
+    batch_parts::batch_parts,
     rank_stage::{HeldRows, RankStage},
 };
 use lamina_plan::{
-    BackendError, Batch, Limits, Plan, PlanStage, Rows, Runner, Step, StreamCounts, Ticket, backend::Result,
+    BackendError, Batch, Limits, Plan, PlanStage, Rows, Runner, StageSegment, Step, StreamCounts, Ticket,
+    backend::Result,
 };
+use std::{sync::mpsc, thread};
 
 /// Where the rows of a tap are.
 enum TapRows {
@@ -72,6 +75,10 @@ impl StagedStep {
             return Err(lost(why));
         }
         self.find_taps(batch);
+        let parts = batch_parts(batch, &self.plan, self.ranks.len() + 1);
+        if parts.len() > 1 {
+            return self.pipelined(batch, &parts);
+        }
         for i in 0..self.ranks.len() {
             let begun = self.ranks[i].begin(batch);
             self.told(i, begun)?;
@@ -93,6 +100,53 @@ impl StagedStep {
             self.keep(i, batch, rows);
         }
         self.run(1, own)
+    }
+
+    /// Runs a batch in parts, which follow one another through the stages: while a rank computes one, the machine before it
+    /// computes the next. What is behind the last stage is run once, for all of them.
+    fn pipelined(&mut self, batch: &Batch, parts: &[Batch]) -> Result<()> {
+        let (own, first) = (&mut self.own, &self.stage.segments[0]);
+        let slots = self.held.len();
+        let (ran, mut ended) = thread::scope(|scope| {
+            let (start, mut before) = mpsc::channel::<HeldRows>();
+            let mut links = vec![];
+            for rank in &self.ranks {
+                let (to, behind) = mpsc::channel();
+                let from = std::mem::replace(&mut before, behind);
+                links.push(scope.spawn(move || pass(rank, parts, &from, &to)));
+            }
+            let mut ran = Ok(());
+            for part in parts {
+                let mut held = vec![vec![]; slots];
+                ran = ran.and_then(|()| run_first(own, first, part, &mut held));
+                // A rank that is gone is told of below.
+                if ran.is_err() || start.send(held).is_err() {
+                    break;
+                }
+            }
+            drop(start);
+            let left: Vec<HeldRows> = before.iter().collect();
+            let ends: Vec<_> = links.into_iter().map(|link| link.join().unwrap_or(Ok(()))).collect();
+            (ran.map(|()| left), ends)
+        });
+        for i in 0..ended.len() {
+            let end = std::mem::replace(&mut ended[i], Ok(()));
+            self.told(i, end)?;
+        }
+        self.join_parts(&ran?);
+        // What parts copied and cleared is done.
+        let whole = Batch { copies: vec![], ..batch.clone() };
+        self.own.begin(&whole)?;
+        self.run(1, &whole)
+    }
+
+    /// Puts the rows of all parts of a batch one behind the other, for the segment behind the last stage.
+    fn join_parts(&mut self, parts: &[HeldRows]) {
+        for slot in &self.stage.segments[1].enters {
+            let joined = &mut self.held[slot.0 as usize];
+            joined.clear();
+            parts.iter().for_each(|held| joined.extend_from_slice(&held[slot.0 as usize]));
+        }
     }
 
     /// Runs a segment of the leader's own: what enters comes from others, and what leaves goes to them.
@@ -162,6 +216,29 @@ impl StagedStep {
         };
         Ok((own, theirs.into_iter().map(part).collect()))
     }
+}
+
+/// Runs the leader's first segment on a part of a batch; what leaves is in `held`.
+fn run_first(own: &mut Runner, first: &StageSegment, part: &Batch, held: &mut HeldRows) -> Result<()> {
+    own.begin(part)?;
+    own.run_between(part, first.marks.clone())?;
+    first.leaves.iter().try_for_each(|&slot| own.read(part, slot, &mut held[slot.0 as usize]))
+}
+
+/// Has a rank run each part of a batch that comes, and passes on what left it.
+fn pass(
+    rank: &RankStage,
+    parts: &[Batch],
+    from: &mpsc::Receiver<HeldRows>,
+    to: &mpsc::Sender<HeldRows>,
+) -> crate::Result<()> {
+    for (part, mut held) in parts.iter().zip(from) {
+        rank.begin(part)?;
+        rank.run(&mut held)?;
+        // Nobody takes it where a rank behind is gone.
+        _ = to.send(held);
+    }
+    Ok(())
 }
 
 fn lost(why: &str) -> BackendError {

@@ -1,0 +1,65 @@
+//! Parts of a batch that follow one another through the stages.
+
+use lamina_plan::{Batch, Plan, View};
+
+/// Rows that a part has at least: with fewer, products wait for weights, which every part reads anew.
+const LEAST_ROWS: usize = 64;
+/// Parts for each machine, at most. With `p` of them, `n` machines take `(p + n - 1) / (p n)` of the time of one: from 4 on,
+/// more parts gain little.
+const PARTS_EACH: usize = 4;
+
+/// The parts that a batch is run in by so many machines; fewer than two where it has few rows, or some that belong together.
+pub(crate) fn batch_parts(batch: &Batch, plan: &Plan, machines: usize) -> Vec<Batch> {
+    let count = (batch.rows() / LEAST_ROWS).min(PARTS_EACH * machines);
+    let together = !batch.taps.is_empty()
+        || !batch.addends.is_empty()
+        || !batch.sees_until.is_empty()
+        || plan.looks_ahead()
+        || batch.seqs.iter().any(|seq| seq.view != View::InOrder);
+    if count < 2 || together {
+        return vec![];
+    }
+    let at = |part: usize| batch.rows() * part / count;
+    (0..count).map(|part| batch.part(at(part)..at(part + 1))).collect()
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lamina_plan::{KvLayout, Select, SeqPlace, Slot, Tap};
+
+    fn plan() -> Plan {
+        let (slot, kv) = (Slot(0), KvLayout::default());
+        let (ops, slots, weights, ropes, marks) = (vec![], vec![], vec![], vec![], vec![]);
+        Plan {
+            ops,
+            slots,
+            weights,
+            ropes,
+            kv,
+            normed: slot,
+            logits: slot,
+            marks,
+            hidden: 1,
+            tokens: 9,
+            vocab: 9,
+        }
+    }
+
+    fn batch(rows: usize) -> Batch {
+        let mut batch = Batch::default();
+        let pages = vec![vec![0; rows.div_ceil(lamina_plan::PAGE_LEN)]];
+        batch.push(&vec![1; rows], 0, SeqPlace { pages, ..SeqPlace::default() }, Select::Last);
+        batch
+    }
+
+    #[test]
+    fn many_rows_are_cut_and_what_belongs_together_is_not() {
+        let counts = |rows| batch_parts(&batch(rows), &plan(), 2).len();
+        assert_eq!([1, 127, 128, 400, 5000].map(counts), [0, 0, 2, 6, 8]);
+        let rows: Vec<usize> = batch_parts(&batch(400), &plan(), 2).iter().map(Batch::rows).collect();
+        assert!(rows.iter().sum::<usize>() == 400 && rows.iter().all(|&rows| rows >= LEAST_ROWS), "{rows:?}");
+        let tapped = Batch { taps: vec![Tap { mark: 0, rows: 0..1 }], ..batch(400) };
+        assert!(batch_parts(&tapped, &plan(), 2).is_empty());
+        assert!(batch_parts(&Batch { sees_until: vec![9; 400], ..batch(400) }, &plan(), 2).is_empty());
+    }
+}
