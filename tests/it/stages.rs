@@ -9,7 +9,8 @@ use crate::{
 };
 use lamina::{
     ApproximateExperts, Completion, DraftSource, GenerateOptions, KvSwap, LoadOptions, Model,
-    PlacementPolicy, Prompt, Rank, Special, StageList, StreamOptions, SwapChoice, TokenStream, TraceDetail,
+    PlacementPolicy, Prompt, RankService, Special, StageList, StreamOptions, SwapChoice, TokenStream,
+    TraceDetail,
 };
 use lamina_fixtures::{Models, extent, names, packaged, tokens};
 use std::path::Path;
@@ -20,7 +21,7 @@ fn options() -> LoadOptions {
 
 /// A rank of the model at `path`, by its address. It lives as long as the process.
 fn rank(path: &Path) -> String {
-    let rank = Rank::listen("127.0.0.1:0").expect("a free port");
+    let rank = RankService::listen("127.0.0.1:0").expect("a free port");
     let (address, path) = (rank.address(), path.to_owned());
     let options = LoadOptions { threads: Some(1), ..LoadOptions::default() };
     std::thread::spawn(move || rank.serve(Some(&path), &options, (&|_| (), &|_, _| true)));
@@ -246,7 +247,7 @@ fn ranks_stream_and_approximate_as_one_machine_does() {
     let rules = vec!["experts=disk".parse().expect("a rule")];
     let placement = PlacementPolicy { rules, ..PlacementPolicy::default() };
     let own = LoadOptions { threads: Some(1), placement, stream, ..LoadOptions::default() };
-    let rank = Rank::listen("127.0.0.1:0").expect("a free port");
+    let rank = RankService::listen("127.0.0.1:0").expect("a free port");
     let (stages, served) = (rank.address().parse().expect("an address"), path.clone());
     std::thread::spawn(move || rank.serve(Some(&served), &own, (&|_| (), &|_, _| true)));
     let experts = ApproximateExperts { fewer: Some("1,0.9".parse().expect("shares")), deferred: None };
@@ -268,7 +269,7 @@ fn ranks_that_cannot_serve_are_named_with_the_reason() {
     assert!(refused(&llama, other).contains("has another model"));
     let nobody = LoadOptions { stages: "127.0.0.1:1".parse().expect("an address"), ..options() };
     let error = refused(&llama, nobody);
-    assert!(error.contains("the rank 127.0.0.1:1: the connection ended"), "{error}");
+    assert!(error.contains("the rank 127.0.0.1:1: it cannot be reached"), "{error}");
     let error = refused(&llama, in_stages(&llama, &[0; 9], options()));
     assert!(error.contains("fewer layers than machines"), "{error}");
     let error = refused(&llama, in_stages(&llama, &[99], options()));

@@ -19,9 +19,9 @@ use crate::{
     vision::{PictureEncoder, SoundEncoder, find_encoder, picture_parts},
     vocab,
 };
-use lamina_arch::{Family, SENSE_SECTIONS, Weights, is_sense};
+use lamina_arch::{Family, ModelSpec, SENSE_SECTIONS, Weights, is_sense};
 use lamina_engine::{Engine, InTurn, MOST_DRAFTS};
-use lamina_plan::{Backend, BackendWeight, Limits, Plan, Runner, Step};
+use lamina_plan::{Backend, BackendWeight, Limits, Plan, Runner};
 use lamina_planner::{CachePlan, DevicePlacement, MemoryPart, Placement, bytes_per_token};
 use lamina_store::Checkpoint;
 use lamina_stream::StreamedMachine;
@@ -145,11 +145,7 @@ fn build(
     let spec = family.spec(ck)?;
     let weights = Weights::new(ck, family, &spec).keeping(keep(options));
     let opened = OpenedModel::new(ck, (family, &spec), &weights, options, &*backend)?;
-    let ranks = JoinedRanks::meet(&opened, options, &*backend)?;
-    let opened = match &ranks {
-        Some(ranks) => opened.running(ranks.own_plan()),
-        None => opened,
-    };
+    let (opened, ranks) = JoinedRanks::divide(opened, options, &*backend)?;
     let (plan, source) = (&opened.plan, &opened.from);
     let tokenizer = company.tokenizer_of(ck)?;
     let found = company.heads.find(ck, family, &spec)?;
@@ -163,46 +159,31 @@ fn build(
     let placing = options.placing();
     let mut placement = Placement::of(&headers, &*backend, &placing, company.neighbours())?;
     let total = ck.total_bytes();
-    let staged = match &ranks {
-        Some(ranks) => ranks.place(&mut placement, &|| progress(0, total))?,
-        None => vec![],
-    };
+    let place = |ranks: &JoinedRanks| ranks.place(&mut placement, &|| progress(0, total));
+    let staged = ranks.as_ref().map(place).transpose()?;
     let parts = MemoryPart::of(&headers, &placement, &*backend, &placing)?;
     // Before weights are read: a disk that is too full is known at once.
     let on_disk = CacheOnDisk::open(&placement, plan, options)?;
     let (placed, bytes) = PlacedWeights::load(&*backend, &opened, &placement, options, progress)?;
-    let about = backend.about();
     let known = ModelInfo {
         bytes_per_token: bytes_per_token(plan, &bytes),
-        threads: about.threads,
-        isa: about.kernels,
-        device: about.device,
         notes: notes(ck, &weights, tokenizer.as_ref(), &placement.cache, spec.context),
         stream: placed.info(),
-        pooling: pooling(ck),
-        kv_dtype: options.kv_dtype,
-        approximations: options.approximations(),
-        ..ModelInfo::of(ck, family, &spec)
+        ..described(ck, (family, &spec), options, &*backend)
     };
     let mut info = known.placed(&placement, plan);
-    info.notes.extend(info.load_notes());
-    info.notes.extend(on_disk.as_ref().map(CacheOnDisk::note));
-    info.notes.extend(staged);
+    let beside = on_disk.as_ref().map(CacheOnDisk::note).into_iter().chain(staged.into_iter().flatten());
+    info.notes.extend(info.load_notes().into_iter().chain(beside));
     let model = UploadedModel { plan, weights: placed.resident(), source };
     let pages = (placement.head_pages, options.kv_dtype);
     let head = head.map(|head| head.load(&*backend, model, &placement.limits, pages)).transpose()?;
     let bytes = parts.iter().map(|part| part.bytes).sum();
-    let kernels = backend.identity();
-    let kernels = ranks.as_ref().map_or_else(|| kernels.clone(), |ranks| ranks.kernels(kernels.clone()));
+    let kernels = JoinedRanks::kernels(ranks.as_ref(), backend.identity());
     let identity = identity(ck, options, &kernels, &opened.loras);
     let OpenedModel { plan, loras, .. } = opened;
     let runner = placed.step(backend, plan, placement.limits, on_disk)?;
-    let step: Box<dyn Step> = match ranks {
-        Some(ranks) => Box::new(ranks.step(runner, progress, total)?),
-        None => Box::new(runner),
-    };
     Ok(BackendModel {
-        step: Box::new(InTurn::new(step)),
+        step: Box::new(InTurn::new(JoinedRanks::step(ranks, runner, progress, total)?)),
         head,
         context: placement.cache.context,
         end_tokens: vocab::end_tokens(ck, tokenizer.as_ref()).into(),
@@ -212,6 +193,25 @@ fn build(
         identity,
         bytes,
     })
+}
+
+/// What is known of a model before any of it is placed.
+fn described(
+    ck: &Checkpoint,
+    (family, spec): (&'static Family, &ModelSpec),
+    options: &LoadOptions,
+    backend: &dyn Backend,
+) -> ModelInfo {
+    let about = backend.about();
+    ModelInfo {
+        threads: about.threads,
+        isa: about.kernels,
+        device: about.device,
+        pooling: pooling(ck),
+        kv_dtype: options.kv_dtype,
+        approximations: options.approximations(),
+        ..ModelInfo::of(ck, family, spec)
+    }
 }
 
 /// Where weights are.

@@ -5,7 +5,7 @@ use crate::{
     stages::about, uploads::Progress,
 };
 use lamina_arch::{Family, Weights};
-use lamina_plan::{Backend, PlanStage, Runner, Step};
+use lamina_plan::{Backend, Runner, StagePlan, Step};
 use lamina_planner::{HeadSizes, Neighbours, Placement};
 use lamina_ranks::{RankAnswer, RankError, RankLine, RankOrder, StageFrame, StageLimits, StageModel, follow};
 use lamina_store::Checkpoint;
@@ -58,7 +58,7 @@ fn prepare(
     backend: Box<dyn Backend>,
     (line, asked): (&RankLine, &StageModel),
     (report, progress): (RankReport<'_>, Progress<'_>),
-) -> std::result::Result<(Runner, PlanStage), RankError> {
+) -> std::result::Result<(Runner, StagePlan), RankError> {
     let told = |e: crate::Error| RankError::Told(e.to_string());
     let options = options(own, asked).map_err(told)?;
     let family = Family::of(ck).map_err(|e| told(e.into()))?;
@@ -86,9 +86,9 @@ fn prepare(
 }
 
 /// The stage between two marks of the plan.
-fn stage(model: &OpenedModel<'_>, first: usize, last: usize) -> std::result::Result<PlanStage, RankError> {
+fn stage(model: &OpenedModel<'_>, first: usize, last: usize) -> std::result::Result<StagePlan, RankError> {
     match first < last && last < model.plan.marks.len() {
-        true => Ok(PlanStage::between(&model.plan, first..last)),
+        true => Ok(StagePlan::between(&model.plan, first..last)),
         false => Err(RankError::Frame(format!("a stage from mark {first} to {last}"))),
     }
 }

@@ -9,8 +9,8 @@ use crate::{
 };
 use lamina_base::human_bytes;
 use lamina_disk::checksum;
-use lamina_plan::{Backend, LayerState, Plan, PlanStage, Runner, op::Operands, stage_borders};
-use lamina_planner::{HeadSizes, Placement, WeightSize};
+use lamina_plan::{Backend, LayerState, Plan, Runner, StagePlan, Step, op::Operands, stage_borders};
+use lamina_planner::{CachePlan, HeadSizes, Placement, WeightSize};
 use lamina_ranks::{
     AppKey, LayerUnit, RankAbout, RankAnswer, RankError, RankLine, RankOrder, RankStage, StageAddress,
     StageFrame, StageLimits, StageModel, StageShare, StageUse, StagedStep, divide, join,
@@ -24,7 +24,7 @@ struct JoinedRank {
     about: RankAbout,
     /// Marks of the plan that its stage begins and ends with.
     marks: Range<usize>,
-    stage: PlanStage,
+    stage: StagePlan,
 }
 
 impl JoinedRank {
@@ -56,32 +56,36 @@ pub(crate) struct JoinedRanks {
     /// The plan of all machines.
     whole: Plan,
     /// What the leader's own machine runs.
-    own: PlanStage,
+    own: StagePlan,
     kernels: String,
     ranks: Vec<JoinedRank>,
 }
 
 impl JoinedRanks {
-    /// Meets the ranks that `options` name, and divides the layers of `model` among `backend` and them; none where they name
-    /// no rank.
+    /// Divides `model` among `backend` and the ranks that `options` name; all of it is the backend's where they name none.
     ///
     /// # Errors
     /// When one cannot be reached or has another model; when the layers cannot be divided as asked.
-    pub fn meet(
-        model: &OpenedModel<'_>,
+    pub fn divide<'a>(
+        model: OpenedModel<'a>,
         options: &LoadOptions,
         backend: &dyn Backend,
-    ) -> Result<Option<JoinedRanks>> {
-        let addresses = &options.stages.0;
+    ) -> Result<(OpenedModel<'a>, Option<JoinedRanks>)> {
         if !options.has_stages() {
-            return Ok(None);
+            return Ok((model, None));
         }
+        let ranks = JoinedRanks::meet(&model, options, backend)?;
+        Ok((model.running(&ranks.own.plan), Some(ranks)))
+    }
+
+    fn meet(model: &OpenedModel<'_>, options: &LoadOptions, backend: &dyn Backend) -> Result<JoinedRanks> {
+        let addresses = &options.stages.0;
         let (key, own) = (key_for(addresses)?, about(model, options, backend));
         let order = RankOrder::Open(stage_model(options));
         let mut ranks = vec![];
         for StageAddress { address, .. } in addresses {
             let line = join(address, key.as_ref()).map_err(|e| of_rank(address, e))?;
-            let (marks, stage) = (0..0, PlanStage::between(&model.plan, 0..0));
+            let (marks, stage) = (0..0, StagePlan::between(&model.plan, 0..0));
             let mut rank = JoinedRank { line, name: address.clone(), about: own.clone(), marks, stage };
             match rank.ask(&order, &|| true)? {
                 RankAnswer::Opened(about) => rank.about = about,
@@ -94,11 +98,11 @@ impl JoinedRanks {
         let parts = parts(model, options, backend, (&borders, &ranks))?;
         for (rank, part) in ranks.iter_mut().zip(&parts[1..]) {
             rank.marks = borders[part.start]..borders[part.end];
-            rank.stage = PlanStage::between(&model.plan, rank.marks.clone());
+            rank.stage = StagePlan::between(&model.plan, rank.marks.clone());
         }
         let theirs = borders[parts[0].end]..borders[borders.len() - 1];
-        let stage = PlanStage::around(&model.plan, theirs);
-        Ok(Some(JoinedRanks { whole: model.plan.clone(), own: stage, kernels: own.kernels, ranks }))
+        let stage = StagePlan::around(&model.plan, theirs);
+        Ok(JoinedRanks { whole: model.plan.clone(), own: stage, kernels: own.kernels, ranks })
     }
 
     /// The plan of all machines.
@@ -106,15 +110,11 @@ impl JoinedRanks {
         &self.whole
     }
 
-    /// What the leader's own machine runs.
-    pub fn own_plan(&self) -> &Plan {
-        &self.own.plan
-    }
-
-    /// What names the bits of rows: the kernels of all machines, in order where they differ.
-    pub fn kernels(&self, own: String) -> String {
-        let others: Vec<&str> = self.ranks.iter().map(|rank| rank.about.kernels.as_str()).collect();
-        if self.mixed() { format!("{own} before {others:?}") } else { own }
+    /// What names the bits of rows: the kernels of all machines where some have others than the leader, which has `own`.
+    pub fn kernels(ranks: Option<&JoinedRanks>, own: String) -> String {
+        let Some(joined) = ranks.filter(|joined| joined.mixed()) else { return own };
+        let others: Vec<&str> = joined.ranks.iter().map(|rank| rank.about.kernels.as_str()).collect();
+        format!("{own} before {others:?}")
     }
 
     fn mixed(&self) -> bool {
@@ -139,6 +139,8 @@ impl JoinedRanks {
         }
         let least = StageLimits::least(&all).map_err(|e| Error::InvalidRequest(e.to_string()))?;
         placement.limits = least.limits().map_err(|e| Error::Runtime(e.to_string()))?;
+        let CachePlan { context, cut_from, .. } = placement.cache;
+        placement.cache.cut_from = cut_from.or_else(|| (least.context < context).then_some(context));
         placement.cache.context = least.context;
         placement.cache.pages.clone_from(&least.pages);
         placement.cache.states = least.states;
@@ -155,15 +157,21 @@ impl JoinedRanks {
         Ok(notes)
     }
 
-    /// Waits until all ranks have loaded. Steps of the whole model, of which `own` runs the leader's part.
+    /// Waits until all ranks have loaded. Steps of the whole model, of which `own` runs the leader's part, or all.
     ///
     /// # Errors
     /// When one of them fails, or loading is given up.
-    pub fn step(self, own: Runner, progress: Progress<'_>, total: u64) -> Result<StagedStep> {
+    pub fn step(
+        ranks: Option<JoinedRanks>,
+        own: Runner,
+        progress: Progress<'_>,
+        total: u64,
+    ) -> Result<Box<dyn Step>> {
+        let Some(joined) = ranks else { return Ok(Box::new(own)) };
         let goes_on = || progress(total, total);
-        let limits = own_limits(&own);
+        let limits = own.limits().clone();
         let mut stages = vec![];
-        for rank in self.ranks {
+        for rank in joined.ranks {
             match rank.answer(&goes_on)? {
                 RankAnswer::Ready { pages, state } => {
                     stages.push(RankStage::new(rank.line, &rank.name, &rank.stage, pages, state));
@@ -171,12 +179,8 @@ impl JoinedRanks {
                 other => return Err(unexpected(&rank.name, &other)),
             }
         }
-        Ok(StagedStep::new(self.whole, limits, own, self.own, stages))
+        Ok(Box::new(StagedStep::new(joined.whole, limits, own, joined.own, stages)))
     }
-}
-
-fn own_limits(own: &Runner) -> lamina_plan::Limits {
-    lamina_plan::Step::limits(own).clone()
 }
 
 /// The ranges of borders that the leader and each rank get.

@@ -151,3 +151,107 @@ fn read_seq(r: &mut WordReader<'_>) -> Result<BatchSeq> {
 fn unknown(what: &str) -> RankError {
     RankError::Frame(format!("a batch has an {what} of an unknown kind"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch_check::check_batch;
+    use lamina_fixtures::Numbers;
+    use lamina_plan::{KvLayout, KvType, Limits, Mark, Plan, SeqPlace, Slot, Wants};
+
+    fn batch() -> Batch {
+        let mut b = Batch::default();
+        let place = |page| SeqPlace {
+            pages: vec![vec![page, 5]],
+            state: page,
+            next_state: Some(page + 1),
+            lora: [0.5, 0.0].into(),
+            decode_from: Some(40),
+            ..SeqPlace::default()
+        };
+        b.push(
+            &[1, 2, 3],
+            31,
+            place(0),
+            Wants { rows: lamina_plan::Select::All, logits: lamina_plan::Select::Last },
+        );
+        let view = View::Mapped([0, 3, u32::MAX].into());
+        b.push_rows(
+            [(Input::Row(0), [1, 2, 3], 1)],
+            SeqPlace { view, ..place(2) },
+            lamina_plan::Select::Last,
+        );
+        b.numbers = vec![1.5; 4];
+        b.copies = vec![
+            Page { group: 0, from: 1, to: 2 },
+            State { from: None, to: 1 },
+            State { from: Some(0), to: 3 },
+        ];
+        b.taps = vec![Tap { mark: 1, rows: 0..2 }];
+        b.addends = vec![Addend { mark: 0, row: 3, numbers: vec![0.25; 4] }];
+        b
+    }
+
+    fn plan_and_limits() -> (Plan, Limits) {
+        let (slot, kv) = (Slot(0), KvLayout::default());
+        let (ops, slots, weights, ropes) = (vec![], vec![], vec![], vec![]);
+        let marks = vec![Mark { ops: 0, slot }; 2];
+        let plan = Plan {
+            ops,
+            slots,
+            weights,
+            ropes,
+            kv,
+            normed: slot,
+            logits: slot,
+            marks,
+            hidden: 4,
+            tokens: 9,
+            vocab: 9,
+        };
+        let kv = vec![KvType::F16.into()];
+        (plan, Limits { rows: 8, selected: 8, logits: 8, pages: vec![6], states: 4, kv })
+    }
+
+    #[test]
+    fn a_batch_comes_as_it_went() {
+        let (batch, (plan, limits)) = (batch(), plan_and_limits());
+        let read = read_batch(&write_batch(&batch, &|_| true).unwrap()).unwrap();
+        assert_eq!(read, batch);
+        check_batch(&read, &plan, &limits).unwrap();
+        let others = read_batch(&write_batch(&batch, &|mark| mark == 1).unwrap()).unwrap();
+        assert_eq!((others.taps.len(), others.addends.len()), (1, 0));
+    }
+
+    /// What passes the check stays inside: every index that a kernel would follow is followed here.
+    #[test]
+    fn damaged_batches_are_refused_or_stay_inside() {
+        let (plan, limits) = plan_and_limits();
+        let whole = write_batch(&batch(), &|_| true).unwrap();
+        assert!((0..whole.len()).all(|len| read_batch(&whole[..len]).is_err()));
+        let mut numbers = Numbers::fuzz(9);
+        let mut passed = 0;
+        for _ in 0..20_000 * lamina_fixtures::extent::times() {
+            let mut bytes = whole.clone();
+            for _ in 0..1 + numbers.below(3) {
+                let at = numbers.below(bytes.len());
+                bytes[at] = *numbers.pick(&[0, 1, 2, 3, 7, 8, 32, 64, 127, 128, 255]);
+            }
+            let Ok(batch) = read_batch(&bytes) else { continue };
+            if check_batch(&batch, &plan, &limits).is_err() {
+                continue;
+            }
+            passed += 1;
+            for row in 0..batch.rows() {
+                let seq = batch.seq(row);
+                let (page, _) = batch.locate(seq, 0, batch.cells[row] as usize);
+                assert!(page < limits.pages[0]);
+                _ = (batch.index(row), batch.len_of(seq), batch.decodes(row));
+            }
+            for (i, &row) in batch.logits.iter().enumerate() {
+                assert!((batch.selected[row as usize] as usize) < batch.rows() && i < limits.logits);
+            }
+        }
+        assert!(passed > 100, "{passed}");
+    }
+}

@@ -63,7 +63,12 @@ fn check_seq(batch: &Batch, (i, seq): (usize, &BatchSeq), limits: &Limits) -> Re
     for (table, &pages) in seq.tables.iter().zip(&limits.pages) {
         let table = batch.tables.get(table.start as usize..table.end as usize);
         let inside = |page: &u32| *page == NO_PAGE || (*page as usize) < pages;
-        need(table.is_some_and(|t| t.len() >= needs && t.iter().all(inside)), "page tables")?;
+        let Some(table) = table.filter(|t| t.len() >= needs && t.iter().all(inside)) else {
+            return need(false, "page tables");
+        };
+        // A row's keys and values go somewhere.
+        let filled = |row: usize| table[batch.cells[row] as usize / PAGE_LEN] != NO_PAGE;
+        need(seq.rows().all(filled), "cells")?;
     }
     let mapped = |map: &[u32]| seq.rows().all(|row| (batch.cells[row] as usize) < map.len());
     need(!matches!(&seq.view, View::Mapped(map) if !mapped(map)), "cells")

@@ -7,14 +7,14 @@ use crate::{
     line::{RankLine, StageFrame},
     words::{WordReader, WordWriter},
 };
-use lamina_plan::{Batch, PlanStage, Rows, Runner, Step};
+use lamina_plan::{Batch, Rows, Runner, StagePlan, Step};
 
 /// Runs the one segment of `stage` for the leader behind `line`, until that is gone. `runner` has the plan of the stage, cut
 /// or whole.
 ///
 /// # Errors
 /// When the leader is gone, which is the usual end, or a step fails, which it is told.
-pub fn follow(line: &RankLine, runner: &mut Runner, stage: &PlanStage) -> Result<()> {
+pub fn follow(line: &RankLine, runner: &mut Runner, stage: &StagePlan) -> Result<()> {
     let mut batch = Batch::default();
     loop {
         let (kind, payload) = line.next_while(&mut || Ok(()))?;
@@ -50,7 +50,7 @@ fn begin(runner: &mut Runner, payload: &[u8], batch: &mut Batch) -> Result<()> {
 }
 
 /// Runs the operators on the rows that enter; what leaves, as bytes.
-fn run(runner: &mut Runner, stage: &PlanStage, batch: &Batch, payload: &[u8]) -> Result<Vec<u8>> {
+fn run(runner: &mut Runner, stage: &StagePlan, batch: &Batch, payload: &[u8]) -> Result<Vec<u8>> {
     let segment = &stage.segments[0];
     let mut entering = WordReader::new(payload);
     for &slot in &segment.enters {

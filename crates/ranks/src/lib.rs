@@ -12,22 +12,22 @@ mod batch_parts;
 mod division;
 mod error;
 mod follow;
-mod greeting;
+mod handshake;
 mod line;
 mod orders;
 mod rank_stage;
-mod staged;
+mod stage_step;
 mod words;
 
 pub use app_key::{AppKey, AppKeyError};
 pub use division::{LayerUnit, StageAddress, StageList, StageShare, divide};
 pub use error::RankError;
 pub use follow::follow;
-pub use greeting::{greet, join};
+pub use handshake::{greet, join};
 pub use line::{RankLine, StageFrame};
 pub use orders::{RankAbout, RankAnswer, RankOrder, StageLimits, StageModel, StageUse};
 pub use rank_stage::RankStage;
-pub use staged::StagedStep;
+pub use stage_step::StagedStep;
 
 /// Shorthand of this crate.
 pub type Result<T> = std::result::Result<T, RankError>;

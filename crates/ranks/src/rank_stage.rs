@@ -6,7 +6,7 @@ use crate::{
     line::{RankLine, StageFrame},
     words::{WordReader, WordWriter},
 };
-use lamina_plan::{Batch, PlanStage, StageSegment};
+use lamina_plan::{Batch, StagePlan, StageSegment};
 
 /// Rows that cross between machines, by slot.
 pub(crate) type HeldRows = Vec<Vec<f32>>;
@@ -27,7 +27,7 @@ pub struct RankStage {
 impl RankStage {
     /// The rank behind `line`, which runs the one segment of `stage`; a page of each group has so many bytes there, and a
     /// state.
-    pub fn new(line: RankLine, name: &str, stage: &PlanStage, pages: Vec<usize>, state: usize) -> RankStage {
+    pub fn new(line: RankLine, name: &str, stage: &StagePlan, pages: Vec<usize>, state: usize) -> RankStage {
         let (segment, marks) = (stage.segments[0].clone(), stage.marks.clone());
         RankStage { line, name: name.to_owned(), segment, marks, pages, state }
     }

@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{args::RankLoadArgs, error::Result, model_path, output::note};
-use lamina::Rank;
+use lamina::RankService;
 use std::path::PathBuf;
 
 /// Compute layers of a model for a process on another machine, which loads it with --stages
@@ -26,7 +26,7 @@ impl Execute for RankArgs {
     fn execute(self) -> Result<()> {
         let options = self.load.options();
         let path = model_path::model(self.model.as_deref(), &options)?;
-        let rank = Rank::listen(&self.listen)?;
+        let rank = RankService::listen(&self.listen)?;
         note(&format!("rank at {}", rank.address()));
         // Leaders come and go: lines, and no bar, are what a log wants.
         Ok(rank.serve(path.as_deref(), &options, (&note, &|_, _| true))?)

@@ -24,7 +24,7 @@ pub struct StageSegment {
 
 /// What one machine runs of a plan.
 #[derive(Clone, Debug)]
-pub struct PlanStage {
+pub struct StagePlan {
     /// Its operators, and the marks of the whole plan with two more for each segment.
     pub plan: Plan,
     /// In order.
@@ -43,22 +43,22 @@ pub fn stage_borders(plan: &Plan) -> Vec<usize> {
     (0..plan.marks.len().saturating_sub(1)).filter(|&mark| apart(plan.marks[mark].ops)).collect()
 }
 
-impl PlanStage {
+impl StagePlan {
     /// The operators of `plan` between two marks.
-    pub fn between(plan: &Plan, marks: Range<usize>) -> PlanStage {
+    pub fn between(plan: &Plan, marks: Range<usize>) -> StagePlan {
         let ops = plan.marks[marks.start].ops..plan.marks[marks.end].ops;
-        PlanStage::of(plan, std::slice::from_ref(&ops))
+        StagePlan::of(plan, std::slice::from_ref(&ops))
     }
 
     /// The operators of `plan` before the first and behind the last of two marks.
-    pub fn around(plan: &Plan, marks: Range<usize>) -> PlanStage {
+    pub fn around(plan: &Plan, marks: Range<usize>) -> StagePlan {
         let (first, last) = (plan.marks[marks.start].ops, plan.marks[marks.end].ops);
-        PlanStage::of(plan, &[0..first, last..plan.ops.len()])
+        StagePlan::of(plan, &[0..first, last..plan.ops.len()])
     }
 
     /// The part of `plan` that runs the operators of `segments`, which are in order and apart. Operators that begin or end
     /// with it are copies in place, which are never run: the memory of rows that cross is taken as long as they are there.
-    fn of(plan: &Plan, segments: &[Range<usize>]) -> PlanStage {
+    fn of(plan: &Plan, segments: &[Range<usize>]) -> StagePlan {
         let has = |op: usize| segments.iter().any(|s| s.contains(&op));
         let (mut ops, mut starts, mut found) = (vec![], vec![0; plan.ops.len() + 1], vec![]);
         for range in segments {
@@ -84,7 +84,7 @@ impl PlanStage {
         let segments = segments.collect();
         let weights = weights(plan, &ops);
         let kv = layers(&plan.kv, &ops);
-        PlanStage { plan: Plan { ops, weights, kv, marks: own, ..plan.clone() }, segments, marks }
+        StagePlan { plan: Plan { ops, weights, kv, marks: own, ..plan.clone() }, segments, marks }
     }
 }
 

@@ -20,17 +20,17 @@ const MOST_GREETED: usize = 16;
 type Served = Mutex<Option<String>>;
 
 /// A rank: it computes layers of one model for the processes that load that model with `stages`, one after the other.
-pub struct Rank {
+pub struct RankService {
     listener: TcpListener,
     key: Option<AppKey>,
 }
 
-impl Rank {
+impl RankService {
     /// Listens at `address`. On one that other machines reach, LAMINA_APP_KEY has to be set: leaders prove that they have it.
     ///
     /// # Errors
     /// When the address cannot be listened on, or there is no key for it.
-    pub fn listen(address: &str) -> Result<Rank> {
+    pub fn listen(address: &str) -> Result<RankService> {
         let cannot = |e: std::io::Error| Error::Runtime(format!("{address} cannot be listened on: {e}"));
         let listener = TcpListener::bind(address).map_err(cannot)?;
         let local = listener.local_addr().map_err(cannot)?.ip().is_loopback();
@@ -39,7 +39,7 @@ impl Rank {
             Err(lamina_load::AppKeyError::Missing) if local => None,
             Err(e) => return Err(Error::InvalidRequest(e.to_string())),
         };
-        Ok(Rank { listener, key })
+        Ok(RankService { listener, key })
     }
 
     /// Where it listens.

@@ -6,7 +6,7 @@ use crate::{
     rank_stage::{HeldRows, RankStage},
 };
 use lamina_plan::{
-    BackendError, Batch, Limits, Plan, PlanStage, Rows, Runner, StageSegment, Step, StreamCounts, Ticket,
+    BackendError, Batch, Limits, Plan, Rows, Runner, StagePlan, StageSegment, Step, StreamCounts, Ticket,
     backend::Result,
 };
 use std::{sync::mpsc, thread};
@@ -25,7 +25,7 @@ pub struct StagedStep {
     plan: Plan,
     limits: Limits,
     own: Runner,
-    stage: PlanStage,
+    stage: StagePlan,
     ranks: Vec<RankStage>,
     /// Rows on their way, by slot.
     held: HeldRows,
@@ -40,7 +40,7 @@ impl StagedStep {
         plan: Plan,
         limits: Limits,
         own: Runner,
-        stage: PlanStage,
+        stage: StagePlan,
         ranks: Vec<RankStage>,
     ) -> StagedStep {
         let held = vec![vec![]; plan.slots.len()];

@@ -5,12 +5,18 @@ use crate::{
     line::{RankLine, StageFrame},
 };
 use serde::{Deserialize, Serialize};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::{
+    io,
+    net::{TcpStream, ToSocketAddrs},
+    time::Duration,
+};
 use uuid::Uuid;
 
 /// Who proves something: neither proof can be sent back as the other.
 const LEADER: &str = "lamina leader";
 const RANK: &str = "lamina rank";
+/// How long an address is tried.
+const REACHED: Duration = Duration::from_secs(10);
 /// Frames and plans are those of one version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -60,12 +66,24 @@ pub fn greet(stream: TcpStream, key: Option<&AppKey>, busy: Option<String>) -> R
     Ok(line)
 }
 
+/// A connection to the first address of a name that takes one.
+fn connect(address: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, REACHED) {
+            Ok(stream) => return Ok(stream),
+            Err(e) => last = e,
+        }
+    }
+    Err(last)
+}
+
 /// Meets the rank at this address.
 ///
 /// # Errors
 /// When nobody is there, it serves another leader, is of another version, or has another key.
 pub fn join(address: &str, key: Option<&AppKey>) -> Result<RankLine> {
-    let stream = TcpStream::connect(&*address.to_socket_addrs()?.collect::<Vec<_>>())?;
+    let stream = connect(address).map_err(|e| RankError::Told(format!("it cannot be reached: {e}")))?;
     let mut line = RankLine::new(stream)?;
     let challenge: RankChallenge = line.next_value(StageFrame::Challenge)?;
     if challenge.version != VERSION {

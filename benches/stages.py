@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""A model on one machine, and in stages of ranks on the same machine over loopback, in turn.
+
+    python benches/stages.py MODEL.gguf [--ranks 1] [--prompt 512] [--gen 16] [--rounds 5] [--record FILE]
+
+Every process has one thread: as many cores as processes are needed, and nothing else should run. One token at a time can be
+as fast as alone at best: what it lacks is the way there and back. Steps of many rows are computed by all at once. The
+command is the one on the path, or `LAMINA`.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import threading
+
+import record
+
+COMMAND = os.environ.get("LAMINA", "lamina")
+
+
+@contextlib.contextmanager
+def ranks(model, count):
+    """Addresses of ranks that wait for a leader."""
+    args = [COMMAND, "rank", model, "--listen", "127.0.0.1:0", "--threads", "1"]
+    running = [subprocess.Popen(args, stderr=subprocess.PIPE, text=True) for _ in range(count)]
+    try:
+        yield [rank.stderr.readline().split()[-1] for rank in running]
+    finally:
+        for rank in running:
+            threading.Thread(target=rank.stderr.read).start()
+            rank.kill()
+
+
+def speeds(args, *more):
+    """Medians of tokens per second of a prompt and of decoding."""
+    command = [COMMAND, "bench", args.model, "--json", "--threads", "1", "--repeat", "3"]
+    found = subprocess.run(
+        [*command, "--prompt", str(args.prompt), "--gen", str(args.gen), *more], capture_output=True, check=True
+    )
+    told = json.loads(found.stdout)
+    return {kind: statistics.median(told[kind][0]["tok_s"]) for kind in ("prefill", "decode")}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    for name, default in (("ranks", 1), ("prompt", 512), ("gen", 16), ("rounds", 5)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--record")
+    args = parser.parse_args()
+    with ranks(args.model, args.ranks) as addresses:
+        rounds = [(speeds(args), speeds(args, "--stages", ",".join(addresses))) for _ in range(args.rounds)]
+    row = {"model": os.path.basename(args.model), "ranks": args.ranks, "prompt": args.prompt, "n": args.gen}
+    for kind in ("prefill", "decode"):
+        ratios = sorted(staged[kind] / alone[kind] for alone, staged in rounds)
+        row[kind] = {"ratio": round(statistics.median(ratios), 3), "range": [round(ratios[0], 3), round(ratios[-1], 3)]}
+    print(json.dumps(row))
+    if args.record:
+        record.append(args.record, row)
+
+
+if __name__ == "__main__":
+    main()
