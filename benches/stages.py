@@ -44,6 +44,10 @@ def speeds(args, *more):
     return {kind: statistics.median(told[kind][0]["tok_s"]) for kind in ("prefill", "decode")}
 
 
+def spread(values):
+    return {"median": round(statistics.median(values), 3), "range": [round(min(values), 3), round(max(values), 3)]}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
@@ -55,8 +59,9 @@ def main():
         rounds = [(speeds(args), speeds(args, "--stages", ",".join(addresses))) for _ in range(args.rounds)]
     row = {"model": os.path.basename(args.model), "ranks": args.ranks, "prompt": args.prompt, "n": args.gen}
     for kind in ("prefill", "decode"):
-        ratios = sorted(staged[kind] / alone[kind] for alone, staged in rounds)
-        row[kind] = {"ratio": round(statistics.median(ratios), 3), "range": [round(ratios[0], 3), round(ratios[-1], 3)]}
+        alone, staged = ([one[which][kind] for one in rounds] for which in (0, 1))
+        ratios = [b / a for a, b in zip(alone, staged)]
+        row[kind] = {"lamina": spread(staged), "alone": spread(alone), "ratio": spread(ratios)}
     print(json.dumps(row))
     if args.record:
         record.append(args.record, row)
