@@ -110,20 +110,16 @@ fn greet_one(
     key: Option<&AppKey>,
     served: &Served,
 ) -> std::result::Result<RankLine, RankError> {
-    let busy = |leader: &String| format!("it computes layers for {leader} already");
-    let before = locked(served).as_ref().map(busy);
+    let before = locked(served).clone();
     let line = greet(stream, key, before)?;
     let mut now = locked(served);
-    match now.as_ref().map(busy) {
-        None => {
-            *now = Some(line.peer());
-            Ok(line)
-        }
-        Some(why) => {
-            line.refuse(&why)?;
-            Err(RankError::Told(why))
-        }
+    if let Some(other) = &*now {
+        let busy = RankError::Busy(other.clone());
+        line.refuse(&busy.to_string())?;
+        return Err(busy);
     }
+    *now = Some(line.peer());
+    Ok(line)
 }
 
 /// Serves one leader; why that ended.

@@ -78,7 +78,8 @@ fn prepare(
         other => return Err(RankError::Frame(format!("{other:?} came in place of limits"))),
     }
     report("loading its stage");
-    let loaded = PlacedWeights::load(&*backend, &opened, &placement, &options, progress).map_err(told)?.0;
+    let wanted = |done, all| progress(done, all) && !line.is_gone();
+    let loaded = PlacedWeights::load(&*backend, &opened, &placement, &options, &wanted).map_err(told)?.0;
     let runner = loaded.step(backend, stage.plan.clone(), placement.limits, None).map_err(told)?;
     line.send_value(StageFrame::Answer, &ready(&runner)?)?;
     report("ready");

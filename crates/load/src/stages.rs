@@ -15,7 +15,16 @@ use lamina_ranks::{
     AppKey, LayerUnit, RankAbout, RankAnswer, RankError, RankLine, RankOrder, RankStage, StageAddress,
     StageFrame, StageLimits, StageModel, StageShare, StageUse, StagedStep, divide, join,
 };
-use std::{collections::BTreeSet, net::ToSocketAddrs, ops::Range};
+use std::{
+    collections::BTreeSet,
+    net::ToSocketAddrs,
+    ops::Range,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long a rank may serve another leader before it is given up.
+const BUSY: Duration = Duration::from_secs(3);
 
 /// A rank before its weights are loaded.
 struct JoinedRank {
@@ -84,7 +93,7 @@ impl JoinedRanks {
         let order = RankOrder::Open(stage_model(options));
         let mut ranks = vec![];
         for StageAddress { address, .. } in addresses {
-            let line = join(address, key.as_ref()).map_err(|e| of_rank(address, e))?;
+            let line = join_soon(address, key.as_ref()).map_err(|e| of_rank(address, e))?;
             let (marks, stage) = (0..0, StagePlan::between(&model.plan, 0..0));
             let mut rank = JoinedRank { line, name: address.clone(), about: own.clone(), marks, stage };
             match rank.ask(&order, &|| true)? {
@@ -180,6 +189,17 @@ impl JoinedRanks {
             }
         }
         Ok(Box::new(StagedStep::new(joined.whole, limits, own, joined.own, stages)))
+    }
+}
+
+/// Meets a rank, also one that has yet to see that its last leader is gone: who loads a model again was that one.
+fn join_soon(address: &str, key: Option<&AppKey>) -> std::result::Result<RankLine, RankError> {
+    let until = Instant::now() + BUSY;
+    loop {
+        match join(address, key) {
+            Err(RankError::Busy(_)) if Instant::now() < until => thread::sleep(BUSY / 20),
+            met => return met,
+        }
     }
 }
 

@@ -15,6 +15,9 @@ pub enum RankError {
     /// The other side has another key, or none.
     #[error("the other side has another key: set LAMINA_APP_KEY to the same text on all machines")]
     Key,
+    /// The rank serves another leader.
+    #[error("it computes layers for {0} already")]
+    Busy(String),
     /// The other side says what failed there.
     #[error("{0}")]
     Told(String),

@@ -24,7 +24,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 struct RankChallenge {
     nonce: String,
     version: String,
-    /// Why it takes nobody in now.
+    /// Whom it serves.
     busy: Option<String>,
 }
 
@@ -47,14 +47,14 @@ fn proves(key: Option<&AppKey>, proof: &str, texts: &[&str]) -> Result<()> {
 /// Meets a leader that has connected.
 ///
 /// # Errors
-/// When it is gone or has another key, or `busy` says why it cannot be taken in, which it is told.
+/// When it is gone or has another key, or `busy` names another one that is served, which it is told.
 pub fn greet(stream: TcpStream, key: Option<&AppKey>, busy: Option<String>) -> Result<RankLine> {
     let mut line = RankLine::new(stream)?;
     let nonce = Uuid::new_v4().simple().to_string();
     let challenge = RankChallenge { nonce: nonce.clone(), version: VERSION.into(), busy: busy.clone() };
     line.send_value(StageFrame::Challenge, &challenge)?;
-    if let Some(why) = busy {
-        return Err(RankError::Told(why));
+    if let Some(other) = busy {
+        return Err(RankError::Busy(other));
     }
     let join: LeaderJoin = line.next_value(StageFrame::Join)?;
     if let Err(e) = proves(key, &join.proof, &[LEADER, &nonce, &join.nonce]) {
@@ -89,8 +89,8 @@ pub fn join(address: &str, key: Option<&AppKey>) -> Result<RankLine> {
     if challenge.version != VERSION {
         return Err(RankError::Frame(format!("it is of version {}, this is {VERSION}", challenge.version)));
     }
-    if let Some(why) = challenge.busy {
-        return Err(RankError::Told(why));
+    if let Some(other) = challenge.busy {
+        return Err(RankError::Busy(other));
     }
     let nonce = Uuid::new_v4().simple().to_string();
     let own = proof(key, &[LEADER, &challenge.nonce, &nonce]);

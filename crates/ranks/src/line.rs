@@ -117,6 +117,11 @@ impl RankLine {
         self.most = MOST;
     }
 
+    /// True once the other side has ended the connection, as far as the system tells without waiting.
+    pub fn is_gone(&self) -> bool {
+        ended(&self.stream)
+    }
+
     /// Where the other side is.
     pub fn peer(&self) -> String {
         self.stream.peer_addr().map_or_else(|_| "a closed connection".into(), |address| address.to_string())
@@ -232,6 +237,22 @@ fn poll(stream: &TcpStream) {
 
 #[cfg(not(unix))]
 fn poll(_stream: &TcpStream) {}
+
+/// True where no byte will come any more.
+#[cfg(unix)]
+fn ended(stream: &TcpStream) -> bool {
+    use rustix::{
+        io::Errno,
+        net::{RecvFlags, recv},
+    };
+    let peeked = recv(stream, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    !matches!(peeked, Ok((1.., _)) | Err(Errno::AGAIN | Errno::INTR))
+}
+
+#[cfg(not(unix))]
+fn ended(_stream: &TcpStream) -> bool {
+    false
+}
 
 /// An error of reading in words that say what it is here.
 fn quiet(e: io::Error) -> io::Error {
