@@ -266,7 +266,7 @@ fn ranks_that_cannot_serve_are_named_with_the_reason() {
     let models = Models::new();
     let llama = models.folder("llama");
     let other = in_stages(&models.folder("qwen2"), &[0], options());
-    assert!(refused(&llama, other).contains("has another model"));
+    assert!(refused(&llama, other).contains("has another model, or other adapters"));
     let nobody = LoadOptions { stages: "127.0.0.1:1".parse().expect("an address"), ..options() };
     let error = refused(&llama, nobody);
     assert!(error.contains("the rank 127.0.0.1:1: it cannot be reached"), "{error}");

@@ -1,6 +1,6 @@
 //! A process that computes layers of a model for others.
 
-use crate::{Error, LoadOptions, Result, backend_on, checkpoint};
+use crate::{Error, LoadOptions, Result, backend_on, checkpoint, shield};
 use lamina_load::{AppKey, Progress, RankError, RankLine, RankReport, greet, serve_stage};
 use std::{
     net::{TcpListener, TcpStream},
@@ -129,13 +129,16 @@ fn one(
     line: &RankLine,
     told: (RankReport<'_>, Progress<'_>),
 ) -> String {
-    let opened = checkpoint(path).and_then(|ck| Ok((ck, backend_on(options.device, options.threads)?)));
-    let (ck, backend) = match opened {
-        Ok(opened) => opened,
+    // A panic here must not end a rank that nobody starts again.
+    let served = shield(|| {
+        let (ck, backend) = (checkpoint(path)?, backend_on(options.device, options.threads)?);
+        Ok(serve_stage(&ck, options, backend, line, told))
+    });
+    match served {
+        Ok(ended) => ended.map_or_else(|e| e.to_string(), |()| "done".to_owned()),
         Err(e) => {
             _ = line.refuse(&e.to_string());
-            return e.to_string();
+            e.to_string()
         }
-    };
-    serve_stage(&ck, options, backend, line, told).map_or_else(|e| e.to_string(), |()| "done".to_owned())
+    }
 }

@@ -71,10 +71,11 @@ pub(crate) fn panel_key(ck: &Checkpoint, dtype: Option<DType>) -> String {
     format!("{:016x}-{}", checksum(text.as_bytes()), text.len())
 }
 
-/// A checksum of what a model is, which is the same on every machine that has a copy of its files: headers, lengths, and
-/// bytes from all over the files.
-pub(crate) fn content_key(ck: &Checkpoint) -> u64 {
+/// A checksum of what a model and its adapters are, which is the same on every machine that has a copy of their files: headers,
+/// lengths, and bytes from all over the files; all numbers of adapters.
+pub(crate) fn content_key(ck: &Checkpoint, loras: &Loras) -> u64 {
     let mut text = String::new();
+    loras.changes().for_each(|changes| line(&mut text, format_args!("{:?}", lora(changes))));
     for file in &ck.files {
         line(&mut text, format_args!("{}", file.len()));
         samples(file)

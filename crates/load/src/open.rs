@@ -181,9 +181,9 @@ fn build(
     let kernels = JoinedRanks::kernels(ranks.as_ref(), backend.identity());
     let identity = identity(ck, options, &kernels, &opened.loras);
     let OpenedModel { plan, loras, .. } = opened;
-    let runner = placed.step(backend, plan, placement.limits, on_disk)?;
+    let own = (placed.step(backend, plan, placement.limits, on_disk)?, placement.weights.offload.is_some());
     Ok(BackendModel {
-        step: Box::new(InTurn::new(JoinedRanks::step(ranks, runner, progress, total)?)),
+        step: Box::new(InTurn::new(JoinedRanks::step(ranks, own, progress, total)?)),
         head,
         context: placement.cache.context,
         end_tokens: vocab::end_tokens(ck, tokenizer.as_ref()).into(),

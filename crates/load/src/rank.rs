@@ -1,8 +1,13 @@
 //! A stage of a model for a leader on another machine.
 
 use crate::{
-    error::Result, headers::OpenedModel, model_plan::keep, open::PlacedWeights, options::LoadOptions,
-    stages::about, uploads::Progress,
+    error::{Error, Result},
+    headers::OpenedModel,
+    model_plan::keep,
+    open::PlacedWeights,
+    options::LoadOptions,
+    stages::about,
+    uploads::Progress,
 };
 use lamina_arch::{Family, Weights};
 use lamina_plan::{Backend, Runner, StagePlan, Step};
@@ -42,10 +47,36 @@ fn stage_model(line: &RankLine) -> std::result::Result<StageModel, RankError> {
     }
 }
 
-/// What a leader's options make of a rank's own.
+/// Options that a leader may set: what the plan follows from.
+const ASKED: [&str; 8] = [
+    "context",
+    "batch_rows",
+    "dtype",
+    "kv_dtype",
+    "fewer_experts",
+    "defer_experts",
+    "attention_sparsity",
+    "sparse_prefill",
+];
+
+/// What a leader's options make of those of a rank that speak of its machine.
 fn options(own: &LoadOptions, asked: &StageModel) -> Result<LoadOptions> {
-    let mut options = LoadOptions { loras: asked.loras.clone(), ..own.clone() };
+    let mut options = LoadOptions {
+        threads: own.threads,
+        device: own.device,
+        memory: own.memory,
+        device_memory: own.device_memory,
+        offload: own.offload,
+        placement: own.placement.clone(),
+        stream: own.stream.clone(),
+        report: own.report.clone(),
+        loras: asked.loras.clone(),
+        ..LoadOptions::default()
+    };
     for (name, text) in &asked.options {
+        if !ASKED.contains(&name.as_str()) {
+            return Err(Error::InvalidRequest(format!("a leader has no say in {name} here")));
+        }
         options.put(name, text.as_ref())?;
     }
     Ok(options)
@@ -74,14 +105,21 @@ fn prepare(
     let (mut placement, sizes) = place(&opened, &options, &*backend).map_err(told)?;
     line.send_value(StageFrame::Answer, &RankAnswer::Placed(sizes))?;
     match line.next_value::<RankOrder>(StageFrame::Order)? {
-        RankOrder::Load(limits) => placement.limits = limits.limits()?,
+        RankOrder::Load(asked) => {
+            let (limits, own) = (asked.limits()?, &placement.limits);
+            if limits.rows > own.rows || limits.pages.len() != own.pages.len() || limits.kv != own.kv {
+                return Err(RankError::Frame("other limits came than were asked for".into()));
+            }
+            placement.limits = limits;
+        }
         other => return Err(RankError::Frame(format!("{other:?} came in place of limits"))),
     }
     report("loading its stage");
     let wanted = |done, all| progress(done, all) && !line.is_gone();
     let loaded = PlacedWeights::load(&*backend, &opened, &placement, &options, &wanted).map_err(told)?.0;
     let runner = loaded.step(backend, stage.plan.clone(), placement.limits, None).map_err(told)?;
-    line.send_value(StageFrame::Answer, &ready(&runner)?)?;
+    let streams = placement.weights.offload.is_some();
+    line.send_value(StageFrame::Answer, &ready(&runner, streams)?)?;
     report("ready");
     Ok((runner, stage))
 }
@@ -107,7 +145,7 @@ fn place(
 }
 
 /// The sizes of its pages, which the leader cuts exported ones by.
-fn ready(runner: &Runner) -> std::result::Result<RankAnswer, RankError> {
+fn ready(runner: &Runner, streams: bool) -> std::result::Result<RankAnswer, RankError> {
     let page = |(group, &pages): (usize, &usize)| match pages {
         0 => Ok(0),
         _ => Ok(runner.export_page(group, 0)?.len()),
@@ -115,5 +153,5 @@ fn ready(runner: &Runner) -> std::result::Result<RankAnswer, RankError> {
     let limits = runner.limits();
     let pages = limits.pages.iter().enumerate().map(page).collect::<std::result::Result<_, RankError>>()?;
     let state = if limits.states > 0 { runner.export_state(0)?.len() } else { 0 };
-    Ok(RankAnswer::Ready { pages, state })
+    Ok(RankAnswer::Ready { pages, state, streams })
 }

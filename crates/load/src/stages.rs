@@ -9,7 +9,9 @@ use crate::{
 };
 use lamina_base::human_bytes;
 use lamina_disk::checksum;
-use lamina_plan::{Backend, LayerState, Plan, Runner, StagePlan, Step, op::Operands, stage_borders};
+use lamina_plan::{
+    Backend, KvLayout, LayerState, Plan, Runner, StagePlan, Step, op::Operands, stage_borders,
+};
 use lamina_planner::{CachePlan, HeadSizes, Placement, WeightSize};
 use lamina_ranks::{
     AppKey, LayerUnit, RankAbout, RankAnswer, RankError, RankLine, RankOrder, RankStage, StageAddress,
@@ -19,6 +21,7 @@ use std::{
     collections::BTreeSet,
     net::ToSocketAddrs,
     ops::Range,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -122,8 +125,9 @@ impl JoinedRanks {
     /// What names the bits of rows: the kernels of all machines where some have others than the leader, which has `own`.
     pub fn kernels(ranks: Option<&JoinedRanks>, own: String) -> String {
         let Some(joined) = ranks.filter(|joined| joined.mixed()) else { return own };
-        let others: Vec<&str> = joined.ranks.iter().map(|rank| rank.about.kernels.as_str()).collect();
-        format!("{own} before {others:?}")
+        // Pages hold what each machine has written of its layers, in its own form.
+        let others = joined.ranks.iter().map(|rank| (rank.about.kernels.as_str(), &rank.marks));
+        format!("{own} before {:?}", others.collect::<Vec<_>>())
     }
 
     fn mixed(&self) -> bool {
@@ -166,29 +170,30 @@ impl JoinedRanks {
         Ok(notes)
     }
 
-    /// Waits until all ranks have loaded. Steps of the whole model, of which `own` runs the leader's part, or all.
+    /// Waits until all ranks have loaded. Steps of the whole model, of which `own` runs the leader's part, or all; it may read
+    /// weights from disk in every step.
     ///
     /// # Errors
     /// When one of them fails, or loading is given up.
     pub fn step(
         ranks: Option<JoinedRanks>,
-        own: Runner,
+        (own, streams): (Runner, bool),
         progress: Progress<'_>,
         total: u64,
     ) -> Result<Box<dyn Step>> {
         let Some(joined) = ranks else { return Ok(Box::new(own)) };
         let goes_on = || progress(total, total);
-        let limits = own.limits().clone();
-        let mut stages = vec![];
+        let (mut stages, mut streams) = (vec![], streams);
         for rank in joined.ranks {
             match rank.answer(&goes_on)? {
-                RankAnswer::Ready { pages, state } => {
+                RankAnswer::Ready { pages, state, streams: there } => {
+                    streams |= there;
                     stages.push(RankStage::new(rank.line, &rank.name, &rank.stage, pages, state));
                 }
                 other => return Err(unexpected(&rank.name, &other)),
             }
         }
-        Ok(Box::new(StagedStep::new(joined.whole, limits, own, joined.own, stages)))
+        Ok(Box::new(StagedStep::new(joined.whole, own, joined.own, stages, streams)))
     }
 }
 
@@ -255,8 +260,12 @@ fn stage_use(plan: &Plan) -> StageUse {
 pub(crate) fn about(model: &OpenedModel<'_>, options: &LoadOptions, backend: &dyn Backend) -> RankAbout {
     let about = backend.about();
     RankAbout {
-        plan: checksum(format!("{:?}", model.plan).as_bytes()),
-        files: content_key(model.ck),
+        // Where a cache lies is each machine's own affair.
+        plan: {
+            let kv = KvLayout { bound: vec![], ..model.plan.kv.clone() };
+            checksum(format!("{:?}", Plan { kv, ..model.plan.clone() }).as_bytes())
+        },
+        files: content_key(model.ck, &model.loras),
         kernels: format!("{} {}", backend.name(), about.kernels),
         device: format!("{}, {}", about.device, about.kernels),
         free: options.placing().memory_of(backend).map(|memory| memory.free),
@@ -274,8 +283,13 @@ fn stage_model(options: &LoadOptions) -> StageModel {
     let numbers = [number("context", options.context), number("batch_rows", options.batch_rows)];
     StageModel {
         options: numbers.into_iter().flatten().chain(dtype).chain([kv]).chain(approximations).collect(),
-        loras: options.loras.clone(),
+        loras: options.loras.iter().map(|(name, path)| (name.clone(), absolute(path))).collect(),
     }
+}
+
+/// A path that means the same wherever a process was started.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Refuses a rank that would compute something else.
@@ -285,7 +299,7 @@ fn same_model(rank: &JoinedRank, own: &RankAbout) -> Result<()> {
         Err(Error::InvalidRequest(format!("the rank {name} has {what}: give all machines the same files")))
     };
     match &rank.about {
-        about if about.files != own.files => other("another model"),
+        about if about.files != own.files => other("another model, or other adapters"),
         about if about.plan != own.plan => other("another plan of this model"),
         _ => Ok(()),
     }

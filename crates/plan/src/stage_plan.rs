@@ -56,8 +56,8 @@ impl StagePlan {
         StagePlan::of(plan, &[0..first, last..plan.ops.len()])
     }
 
-    /// The part of `plan` that runs the operators of `segments`, which are in order and apart. Operators that begin or end
-    /// with it are copies in place, which are never run: the memory of rows that cross is taken as long as they are there.
+    /// The part of `plan` that runs the operators of `segments`, which are in order and apart. Copies of slots to themselves
+    /// stand at both ends of each segment and are never run: by them the arena keeps rows that cross alive.
     fn of(plan: &Plan, segments: &[Range<usize>]) -> StagePlan {
         let has = |op: usize| segments.iter().any(|s| s.contains(&op));
         let (mut ops, mut starts, mut found) = (vec![], vec![0; plan.ops.len() + 1], vec![]);

@@ -12,11 +12,12 @@ use lamina_plan::{
 /// In place of a token that no row was chosen from on, of a state that is cleared: no index has it.
 const NONE: u32 = u32::MAX;
 
-/// `batch` as bytes, with the taps and the addends of the marks of which `reads` is true.
+/// `batch` as bytes, with the taps and the addends of the marks of which `reads` is true, and with the numbers that it brings
+/// where somebody `takes_numbers`.
 ///
 /// # Errors
 /// When rows see only some of their cells: sums over them are kept on one machine.
-pub fn write_batch(batch: &Batch, reads: &dyn Fn(usize) -> bool) -> Result<Vec<u8>> {
+pub fn write_batch(batch: &Batch, takes_numbers: bool, reads: &dyn Fn(usize) -> bool) -> Result<Vec<u8>> {
     let mut w = WordWriter::default();
     let input = |input: &Input| match *input {
         Input::Token(token) => [0, token],
@@ -24,8 +25,9 @@ pub fn write_batch(batch: &Batch, reads: &dyn Fn(usize) -> bool) -> Result<Vec<u
     };
     let inputs: Vec<u32> = batch.inputs.iter().flat_map(input).collect();
     w.list(inputs.into_iter());
-    w.numbers(&batch.numbers);
-    w.numbers(&batch.features);
+    for numbers in [&batch.numbers, &batch.features] {
+        w.numbers(if takes_numbers { numbers } else { &[] });
+    }
     w.list(batch.positions.as_flattened().iter().copied());
     let lists = [
         &batch.segments,
@@ -216,18 +218,18 @@ mod tests {
     #[test]
     fn a_batch_comes_as_it_went() {
         let (batch, (plan, limits)) = (batch(), plan_and_limits());
-        let read = read_batch(&write_batch(&batch, &|_| true).unwrap()).unwrap();
+        let read = read_batch(&write_batch(&batch, true, &|_| true).unwrap()).unwrap();
         assert_eq!(read, batch);
         check_batch(&read, &plan, &limits).unwrap();
-        let others = read_batch(&write_batch(&batch, &|mark| mark == 1).unwrap()).unwrap();
-        assert_eq!((others.taps.len(), others.addends.len()), (1, 0));
+        let others = read_batch(&write_batch(&batch, false, &|mark| mark == 1).unwrap()).unwrap();
+        assert_eq!((others.taps.len(), others.addends.len(), others.numbers.len()), (1, 0, 0));
     }
 
     /// What passes the check stays inside: every index that a kernel would follow is followed here.
     #[test]
     fn damaged_batches_are_refused_or_stay_inside() {
         let (plan, limits) = plan_and_limits();
-        let whole = write_batch(&batch(), &|_| true).unwrap();
+        let whole = write_batch(&batch(), true, &|_| true).unwrap();
         assert!((0..whole.len()).all(|len| read_batch(&whole[..len]).is_err()));
         let mut numbers = Numbers::fuzz(9);
         let mut passed = 0;

@@ -3,7 +3,8 @@
 use crate::{RankError, Result};
 use lamina_plan::{Batch, BatchSeq, Input, Limits, NO_PAGE, PAGE_LEN, Plan, View, batch::Copy};
 
-/// Checks that every index of `batch` is inside what a machine of `plan` and `limits` has: kernels look at none of them again.
+/// Checks that the indices of `batch` are inside what a machine of `plan` and `limits` has, and every row in its sequence. Who has
+/// the key is trusted with more: that pages hold what they should.
 ///
 /// # Errors
 /// When one is not; the error names it.
@@ -17,11 +18,13 @@ pub fn check_batch(batch: &Batch, plan: &Plan, limits: &Limits) -> Result<()> {
     };
     need(ascending(&batch.selected, rows) && batch.selected.len() <= limits.selected, "selected rows")?;
     need(ascending(&batch.logits, batch.selected.len()) && batch.logits.len() <= limits.logits, "logits")?;
-    let brought = batch.numbers.len().checked_div(plan.hidden).unwrap_or(0);
+    // Numbers come only where an operator takes them; a row of them has one number at least.
+    let brought = if batch.numbers.is_empty() { rows } else { batch.numbers.len() };
     let input = |input: &Input| match *input {
         Input::Token(token) => (token as usize) < plan.tokens,
         Input::Row(row) => (row as usize) < brought,
     };
+    need(batch.features.len().is_multiple_of(rows.max(1)), "features")?;
     need(batch.inputs.iter().all(input), "inputs")?;
     let (marks, wide) = (plan.marks.len(), plan.hidden);
     need(
@@ -36,6 +39,12 @@ pub fn check_batch(batch: &Batch, plan: &Plan, limits: &Limits) -> Result<()> {
     need(added, "addends")?;
     need(batch.copies.iter().all(|copy| copies_inside(copy, limits)), "copies")?;
     need(batch.seq_of.iter().all(|&seq| (seq as usize) < batch.seqs.len()), "sequences")?;
+    let inside = |row: usize| {
+        let seq = &batch.seqs[batch.seq_of[row] as usize];
+        let first = seq.first_row as usize;
+        (first..first + seq.rows as usize).contains(&row)
+    };
+    need((0..rows).all(inside), "rows of a sequence")?;
     batch.seqs.iter().enumerate().try_for_each(|(i, seq)| check_seq(batch, (i, seq), limits))
 }
 
@@ -66,6 +75,9 @@ fn check_seq(batch: &Batch, (i, seq): (usize, &BatchSeq), limits: &Limits) -> Re
         let Some(table) = table.filter(|t| t.len() >= needs && t.iter().all(inside)) else {
             return need(false, "page tables");
         };
+        let ahead =
+            |row: usize| batch.sees_until.get(row).is_none_or(|&end| end as usize <= table.len() * PAGE_LEN);
+        need(seq.rows().all(ahead), "cells")?;
         // A row's keys and values go somewhere.
         let filled = |row: usize| table[batch.cells[row] as usize / PAGE_LEN] != NO_PAGE;
         need(seq.rows().all(filled), "cells")?;

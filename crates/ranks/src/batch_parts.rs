@@ -14,6 +14,7 @@ pub(crate) fn batch_parts(batch: &Batch, plan: &Plan, machines: usize) -> Vec<Ba
     let together = !batch.taps.is_empty()
         || !batch.addends.is_empty()
         || !batch.sees_until.is_empty()
+        || !batch.numbers.is_empty()
         || plan.looks_ahead()
         || batch.seqs.iter().any(|seq| seq.view != View::InOrder);
     if count < 2 || together {

@@ -106,8 +106,9 @@ fn units_of(units: &[LayerUnit], shares: &[StageShare], may_be_none: bool) -> Re
         StageShare::Memory(own) => {
             let asked: usize = later.iter().filter_map(numbered).sum();
             let open = || later.iter().filter(|s| numbered(s).is_none());
-            // Layers that stay for those with numbers, and one for each of the others.
-            let most = layers(units).saturating_sub(asked + open().count());
+            // What stays: layers of those with numbers, and a unit for each machine.
+            let room =
+                |n: usize| units.len() - n >= later.len() && layers(&units[n..]) >= asked + open().count();
             let bytes: u64 = units.iter().map(|unit| unit.bytes).sum();
             let free = bytes as f64 * (1.0 - asked as f64 / layers(units).max(1) as f64);
             let memory: u64 =
@@ -120,11 +121,11 @@ fn units_of(units: &[LayerUnit], shares: &[StageShare], may_be_none: bool) -> Re
             // The nearest border: a unit more where its middle is inside.
             let fits = |&n: &usize| {
                 let middle = taken(n - 1) / 2.0 + taken(n) / 2.0;
-                layers(&units[..n]) <= most && middle <= wanted
+                room(n) && middle <= wanted
             };
             let found = (1..=units.len()).take_while(fits).last().unwrap_or(0);
             let least = usize::from(!may_be_none);
-            match found.max(least) <= units.len() && (found >= least || layers(&units[..least]) <= most) {
+            match found.max(least) <= units.len() && (found >= least || room(least)) {
                 true => Ok(found.max(least)),
                 false => Err(told("it has fewer layers than machines that share them".into())),
             }
@@ -159,6 +160,7 @@ mod tests {
         assert_eq!(ends(&[1; 12], &[Memory(0), Memory(1)]).unwrap(), [0, 12], "the leader may have none");
         assert_eq!(ends(&[1; 3], &[Memory(1000), Memory(1), Memory(1)]).unwrap(), [1, 2, 3]);
         assert_eq!(ends(&[2, 1, 3], &[Memory(1), Layers(3)]).unwrap(), [2, 3]);
+        assert_eq!(ends(&[1, 1, 1, 17], &[Memory(100), Memory(10), Memory(10)]).unwrap(), [2, 3, 4]);
     }
 
     #[test]

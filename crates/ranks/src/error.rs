@@ -18,7 +18,7 @@ pub enum RankError {
     /// The rank serves another leader.
     #[error("it computes layers for {0} already")]
     Busy(String),
-    /// The other side says what failed there.
+    /// What failed, in words for people: those of the other side, or of this one about it.
     #[error("{0}")]
     Told(String),
     /// The machine of this side failed.

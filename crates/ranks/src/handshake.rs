@@ -62,7 +62,7 @@ pub fn greet(stream: TcpStream, key: Option<&AppKey>, busy: Option<String>) -> R
         return Err(e);
     }
     line.send_value(StageFrame::Welcome, &proof(key, &[RANK, &nonce, &join.nonce]))?;
-    line.trust();
+    line.trust()?;
     Ok(line)
 }
 
@@ -97,6 +97,6 @@ pub fn join(address: &str, key: Option<&AppKey>) -> Result<RankLine> {
     line.send_value(StageFrame::Join, &LeaderJoin { nonce: nonce.clone(), proof: own })?;
     let theirs: String = line.next_value(StageFrame::Welcome)?;
     proves(key, &theirs, &[RANK, &challenge.nonce, &nonce])?;
-    line.trust();
+    line.trust()?;
     Ok(line)
 }

@@ -8,7 +8,11 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::{
     io::{self, Read, Write},
     net::{Shutdown, TcpStream},
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -22,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[cfg(unix)]
 const SPIN: Duration = Duration::from_millis(100);
 /// Bytes of a payload, at most, of who has not shown that it has the key.
-const MOST_OF_STRANGERS: usize = 1 << 16;
+const MOST_OF_STRANGERS: usize = 1 << 12;
 /// Bytes of a payload, at most: of the rows of the largest step.
 const MOST: usize = 1 << 31;
 
@@ -74,7 +78,7 @@ impl StageFrame {
         StageFrame::Bytes,
     ];
 
-    /// Its number: numbers of kinds never change.
+    /// Its number, by its place: new kinds are the last ones.
     fn number(self) -> u8 {
         self as u8 + 1
     }
@@ -86,40 +90,53 @@ pub struct RankLine {
     stream: TcpStream,
     writer: Arc<Mutex<TcpStream>>,
     most: usize,
-    /// Its end is that of the thread that says that this side lives.
-    _beat: mpsc::Sender<()>,
+    /// Until when who has yet to show the key may say so.
+    until: Instant,
+    /// The thread that says that this side lives ends with it; none before the other side is trusted.
+    alive: Option<mpsc::Sender<()>>,
+    /// That thread could not say so.
+    gone: Arc<AtomicBool>,
 }
 
 impl RankLine {
-    /// Takes a connection over.
+    /// Takes a connection over, to who has to show the key within ten seconds.
     ///
     /// # Errors
-    /// When the system refuses a thread, or the connection has ended.
+    /// When the connection has ended.
     pub fn new(stream: TcpStream) -> io::Result<RankLine> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
         let writer = Arc::new(Mutex::new(stream.try_clone()?));
-        let (beat, over) = mpsc::channel::<()>();
-        let beating = writer.clone();
+        let (until, gone) = (Instant::now() + PATIENCE, Arc::default());
+        Ok(RankLine { stream, writer, most: MOST_OF_STRANGERS, until, alive: None, gone })
+    }
+
+    /// The other side has shown that it has the key: its frames may be long, and it is told that this side lives.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub(crate) fn trust(&mut self) -> io::Result<()> {
+        self.most = MOST;
+        self.stream.set_read_timeout(Some(PATIENCE))?;
+        let (alive, over) = mpsc::channel::<()>();
+        let (writer, gone) = (self.writer.clone(), self.gone.clone());
         let says = move || {
             while let Err(mpsc::RecvTimeoutError::Timeout) = over.recv_timeout(ALIVE) {
-                if write(&beating, StageFrame::Alive, &[]).is_err() {
+                if write(&writer, StageFrame::Alive, &[]).is_err() {
+                    gone.store(true, Ordering::Relaxed);
                     break;
                 }
             }
         };
         thread::Builder::new().name("lamina-rank-alive".into()).spawn(says)?;
-        Ok(RankLine { stream, writer, most: MOST_OF_STRANGERS, _beat: beat })
+        self.alive = Some(alive);
+        Ok(())
     }
 
-    /// The other side has shown that it has the key: its frames may be long.
-    pub(crate) fn trust(&mut self) {
-        self.most = MOST;
-    }
-
-    /// True once the other side has ended the connection, as far as the system tells without waiting.
+    /// True once the other side could not be told that this one lives: within seconds of its end.
     pub fn is_gone(&self) -> bool {
-        ended(&self.stream)
+        self.gone.load(Ordering::Relaxed)
     }
 
     /// Where the other side is.
@@ -158,7 +175,8 @@ impl RankLine {
     pub fn next_while(&self, alive: &mut dyn FnMut() -> Result<()>) -> Result<(StageFrame, Vec<u8>)> {
         poll(&self.stream);
         loop {
-            match self.read()? {
+            // Behind an error nobody knows which answer comes next.
+            match self.read().inspect_err(|_| self.end())? {
                 (StageFrame::Alive, _) => alive()?,
                 (StageFrame::Failed, text) => {
                     return Err(RankError::Told(String::from_utf8_lossy(&text).into_owned()));
@@ -187,10 +205,16 @@ impl RankLine {
         Ok(serde_json::from_slice(&self.next(kind)?)?)
     }
 
+    /// Ends the connection.
+    fn end(&self) {
+        _ = self.stream.shutdown(Shutdown::Both);
+    }
+
     fn read(&self) -> Result<(StageFrame, Vec<u8>)> {
-        let mut stream = &self.stream;
+        let mut stream =
+            LineReader { stream: &self.stream, until: self.alive.is_none().then_some(self.until) };
         let mut head = [0; 5];
-        stream.read_exact(&mut head).map_err(quiet)?;
+        stream.read_exact(&mut head).map_err(in_words)?;
         let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
         if length > self.most {
             return Err(RankError::Frame(format!("a frame of {length} bytes is longer than any may be")));
@@ -198,9 +222,9 @@ impl RankLine {
         let mut frame = head.to_vec();
         let all = frame.len() + length;
         // As much memory as came, and not as much as is said to come.
-        Read::by_ref(&mut stream).take(length as u64).read_to_end(&mut frame).map_err(quiet)?;
+        Read::by_ref(&mut stream).take(length as u64).read_to_end(&mut frame).map_err(in_words)?;
         let mut hash = [0; 8];
-        stream.read_exact(&mut hash).map_err(quiet)?;
+        stream.read_exact(&mut hash).map_err(in_words)?;
         if frame.len() != all || u64::from_le_bytes(hash) != xxh3_64(&frame) {
             return Err(RankError::Frame("a frame is damaged".into()));
         }
@@ -215,7 +239,26 @@ impl RankLine {
 impl Drop for RankLine {
     fn drop(&mut self) {
         // The thread that says that this side lives has a handle, too.
-        _ = self.stream.shutdown(Shutdown::Both);
+        self.end();
+    }
+}
+
+/// Reads from a connection, until a moment where there is one, however slowly bytes come.
+struct LineReader<'a> {
+    stream: &'a TcpStream,
+    until: Option<Instant>,
+}
+
+impl Read for LineReader<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if let Some(until) = self.until {
+            let left = until.saturating_duration_since(Instant::now());
+            self.stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        self.stream.read(bytes)
     }
 }
 
@@ -238,24 +281,8 @@ fn poll(stream: &TcpStream) {
 #[cfg(not(unix))]
 fn poll(_stream: &TcpStream) {}
 
-/// True where no byte will come any more.
-#[cfg(unix)]
-fn ended(stream: &TcpStream) -> bool {
-    use rustix::{
-        io::Errno,
-        net::{RecvFlags, recv},
-    };
-    let peeked = recv(stream, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
-    !matches!(peeked, Ok((1.., _)) | Err(Errno::AGAIN | Errno::INTR))
-}
-
-#[cfg(not(unix))]
-fn ended(_stream: &TcpStream) -> bool {
-    false
-}
-
-/// An error of reading in words that say what it is here.
-fn quiet(e: io::Error) -> io::Error {
+/// An error of the system in words that say what it is here.
+fn in_words(e: io::Error) -> io::Error {
     match e.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             let text = format!("the other side has said nothing for {} seconds", PATIENCE.as_secs());
@@ -275,5 +302,7 @@ fn write(stream: &Mutex<TcpStream>, kind: StageFrame, payload: &[u8]) -> io::Res
     frame.extend_from_slice(payload);
     let hash = xxh3_64(&frame);
     frame.extend_from_slice(&hash.to_le_bytes());
-    stream.lock().unwrap_or_else(PoisonError::into_inner).write_all(&frame)
+    let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+    // A frame of which a part went out is followed by none.
+    stream.write_all(&frame).map_err(in_words).inspect_err(|_| _ = stream.shutdown(Shutdown::Both))
 }

@@ -43,6 +43,8 @@ pub enum RankAnswer {
         pages: Vec<usize>,
         /// Bytes of a state.
         state: usize,
+        /// Weights are read from disk in every step.
+        streams: bool,
     },
 }
 
@@ -51,7 +53,7 @@ pub enum RankAnswer {
 pub struct RankAbout {
     /// Checksum of the plan.
     pub plan: u64,
-    /// Checksum of headers, and of bytes from all over the files.
+    /// Checksum of headers, of bytes from all over the files, and of adapters.
     pub files: u64,
     /// What computes: rows have the same bits where it is the same.
     pub kernels: String,

@@ -30,21 +30,24 @@ pub struct StagedStep {
     /// Rows on their way, by slot.
     held: HeldRows,
     taps: Vec<TapRows>,
+    /// Some machine reads weights from disk in every step: a step in parts would read them once for each.
+    streams: bool,
     /// Why no step can be run any more.
     lost: Option<String>,
 }
 
 impl StagedStep {
-    /// Steps of `plan`: `own` runs the two segments of `stage`, and `ranks` run what is between them, in order.
+    /// Steps of `plan`: `own` runs the two segments of `stage`, and `ranks` run what is between them, in order. Where some
+    /// machine `streams` weights from disk, steps are run whole.
     pub fn new(
         plan: Plan,
-        limits: Limits,
         own: Runner,
         stage: StagePlan,
         ranks: Vec<RankStage>,
+        streams: bool,
     ) -> StagedStep {
-        let held = vec![vec![]; plan.slots.len()];
-        StagedStep { plan, limits, own, stage, ranks, held, taps: vec![], lost: None }
+        let (held, limits) = (vec![vec![]; plan.slots.len()], own.limits().clone());
+        StagedStep { plan, limits, own, stage, ranks, held, taps: vec![], streams, lost: None }
     }
 
     /// Where each tap of a batch will be read.
@@ -75,7 +78,7 @@ impl StagedStep {
             return Err(lost(why));
         }
         self.find_taps(batch);
-        let parts = batch_parts(batch, &self.plan, self.ranks.len() + 1);
+        let parts = if self.streams { vec![] } else { batch_parts(batch, &self.plan, self.ranks.len() + 1) };
         if parts.len() > 1 {
             return self.pipelined(batch, &parts);
         }
@@ -85,17 +88,18 @@ impl StagedStep {
         }
         let filtered = self.own_batch(batch);
         let own = filtered.as_ref().unwrap_or(batch);
-        self.own.begin(own)?;
+        let begun = self.own.begin(own);
         if batch.rows() == 0 {
             for i in 0..self.ranks.len() {
-                let ended = self.ranks[i].end(&mut self.held);
+                let ended = self.ranks[i].end();
                 self.told(i, ended)?;
             }
-            return Ok(());
+            return begun;
         }
+        begun?;
         self.run(0, own)?;
         for i in 0..self.ranks.len() {
-            let ran = self.ranks[i].run(&mut self.held);
+            let ran = self.ranks[i].run(batch, &mut self.held);
             let rows = self.told(i, ran)?;
             self.keep(i, batch, rows);
         }
@@ -126,7 +130,8 @@ impl StagedStep {
             }
             drop(start);
             let left: Vec<HeldRows> = before.iter().collect();
-            let ends: Vec<_> = links.into_iter().map(|link| link.join().unwrap_or(Ok(()))).collect();
+            let ends: Vec<_> =
+                links.into_iter().map(|link| link.join().unwrap_or_else(|_| Err(panicked()))).collect();
             (ran.map(|()| left), ends)
         });
         for i in 0..ended.len() {
@@ -134,8 +139,9 @@ impl StagedStep {
             self.told(i, end)?;
         }
         self.join_parts(&ran?);
-        // What parts copied and cleared is done.
-        let whole = Batch { copies: vec![], ..batch.clone() };
+        // What parts copied and cleared is done, and sequences stand in the states that they left behind.
+        let mut whole = Batch { copies: vec![], ..batch.clone() };
+        whole.seqs.iter_mut().for_each(|seq| seq.state = seq.next_state);
         self.own.begin(&whole)?;
         self.run(1, &whole)
     }
@@ -234,11 +240,15 @@ fn pass(
 ) -> crate::Result<()> {
     for (part, mut held) in parts.iter().zip(from) {
         rank.begin(part)?;
-        rank.run(&mut held)?;
+        rank.run(part, &mut held)?;
         // Nobody takes it where a rank behind is gone.
         _ = to.send(held);
     }
     Ok(())
+}
+
+fn panicked() -> RankError {
+    RankError::Frame("the thread that passes rows on has panicked".into())
 }
 
 fn lost(why: &str) -> BackendError {
