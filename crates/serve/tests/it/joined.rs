@@ -68,26 +68,40 @@ fn moved(port: u16, why: &str) -> f64 {
 
 /// Several answers so long that a slow reader holds their engine back.
 fn long(seed: u64) -> String {
-    json!({ "model": "tiny", "prompt": "Once upon a time", "seed": seed, "temperature": 1, "n": 4, "max_tokens": 300,
+    answers(seed, 4, 300)
+}
+
+/// So many answers of so many tokens each.
+pub fn answers(seed: u64, n: usize, max_tokens: usize) -> String {
+    json!({ "model": "tiny", "prompt": "Once upon a time", "seed": seed, "temperature": 1, "n": n, "max_tokens": max_tokens,
         "logprobs": 20, "stream": true, "ignore_eos": true })
     .to_string()
 }
 
+/// Answers of one request, at most.
+const MOST_CHOICES: usize = 16;
+
 /// The choices of a stream, each in its order: text and logprobs.
 fn choices(text: &str) -> Vec<Vec<String>> {
-    let mut all = vec![vec![]; 4];
+    let mut all = vec![vec![]; MOST_CHOICES];
     for data in text.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]") {
         let chunk: Value = serde_json::from_str(data).expect("JSON");
         let choice = &chunk["choices"][0];
         all[choice["index"].as_u64().expect("an index") as usize].push(choice.to_string());
     }
+    all.retain(|choice| !choice.is_empty());
     all
 }
 
 /// Reads a stream, and has something happen after its first chunk.
 pub fn stream(port: u16, seed: u64, then: impl FnOnce()) -> Vec<Vec<String>> {
+    stream_of(port, &long(seed), then)
+}
+
+/// The same of any request.
+pub fn stream_of(port: u16, body: &str, then: impl FnOnce()) -> Vec<Vec<String>> {
     let json = [("content-type", "application/json")];
-    let mut begun = open(port, "POST", "/v1/completions", &json, long(seed).as_bytes());
+    let mut begun = open(port, "POST", "/v1/completions", &json, body.as_bytes());
     let mut text = begun.begin();
     then();
     text.extend(begun.rest());
