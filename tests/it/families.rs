@@ -3,9 +3,9 @@
 //!
 //! `LAMINA_SNAPSHOTS=write cargo test -p lamina --test it families::` rewrites the logits.
 
-use crate::common::answers::{Bits, top_bits};
+use crate::common::answers::{self, Bits, top_bits};
 use crate::common::load;
-use lamina::{Completion, GenerateOptions, KvType, LoadOptions, Model, Prompt, TokenStream};
+use lamina::{GenerateOptions, KvType, LoadOptions, Model, Prompt};
 use lamina_convert::{Draft, WriteOptions};
 use lamina_fixtures::{Models, logits, logits_file, names, tokens};
 use std::{collections::BTreeMap, fs, path::Path};
@@ -116,17 +116,7 @@ fn alone(model: &Model, i: usize) -> Vec<Vec<Bits>> {
 }
 
 fn together(model: &Model, count: usize) -> Vec<Vec<Vec<Bits>>> {
-    let streams: Vec<TokenStream> =
-        (0..count).map(|i| model.stream(&prompt(i), &request(i)).expect("starts")).collect();
-    let collect = |(i, stream): (usize, TokenStream)| {
-        let mut answers = vec![Completion::empty(); request(i).n];
-        for piece in stream {
-            let piece = piece.expect("runs");
-            answers[piece.index].push(piece);
-        }
-        answers.iter().map(top_bits).collect()
-    };
-    streams.into_iter().enumerate().map(collect).collect()
+    answers::together(model, &(0..count).map(|i| (prompt(i), request(i))).collect::<Vec<_>>())
 }
 
 #[test]

@@ -53,17 +53,8 @@ fn request(i: usize) -> GenerateOptions {
 fn all_bits(model: &Model) -> (Vec<u32>, Vec<Vec<Vec<Bits>>>) {
     let logits = model.logits(&tokens(70)).expect("runs").into_iter().map(f32::to_bits).collect();
     let prompt = |i: usize| Prompt::Tokens(tokens(30 + 11 * i as u32).split_off(i));
-    let streams: Vec<TokenStream> =
-        (0..4).map(|i| model.stream(&prompt(i), &request(i)).expect("starts")).collect();
-    let collect = |(i, stream): (usize, TokenStream)| {
-        let mut answers = vec![Completion::empty(); request(i).n];
-        for piece in stream {
-            let piece = piece.expect("runs");
-            answers[piece.index].push(piece);
-        }
-        answers.iter().map(top_bits).collect()
-    };
-    (logits, streams.into_iter().enumerate().map(collect).collect())
+    let asked: Vec<_> = (0..4).map(|i| (prompt(i), request(i))).collect();
+    (logits, answers::together(model, &asked))
 }
 
 #[test]
@@ -95,14 +86,8 @@ fn parts_of_a_step_follow_one_another_with_the_same_bits() {
             let logits: Vec<u32> =
                 model.logits(&tokens(240)).expect("runs").into_iter().map(f32::to_bits).collect();
             let prompt = |i: u32| Prompt::Tokens(tokens(60 + 55 * i).split_off(i as usize));
-            let streams: Vec<TokenStream> =
-                (0..4).map(|i| model.stream(&prompt(i), &request(0)).expect("starts")).collect();
-            let collect = |stream: TokenStream| {
-                let mut answer = Completion::empty();
-                stream.for_each(|piece| answer.push(piece.expect("runs")));
-                top_bits(&answer)
-            };
-            (logits, streams.into_iter().map(collect).collect::<Vec<_>>())
+            let asked: Vec<_> = (0..4).map(|i| (prompt(i), request(0))).collect();
+            (logits, answers::together(model, &asked))
         };
         let want = bits(&load(&folder, wide()));
         assert!(bits(&load(&folder, in_stages(&folder, &[0], wide()))) == want, "{name}");
@@ -188,6 +173,23 @@ fn guesses_change_nothing_in_stages() {
     }
 }
 
+/// Rows behind a layer come from the machine that computes it.
+#[test]
+fn hidden_rows_come_from_every_stage() {
+    let models = Models::new();
+    for name in ["llama", "gemma2", "qwen3-next"] {
+        let path = models.folder(name);
+        let (whole, staged) = (load(&path, options()), load(&path, in_stages(&path, &[0, 0], options())));
+        for layer in 0..=whole.info().layers as isize {
+            let rows = |model: &Model| {
+                let rows = model.hidden(&tokens(70), layer).expect("runs");
+                rows.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            };
+            assert!(rows(&staged) == rows(&whole), "{name} behind {layer} layers");
+        }
+    }
+}
+
 /// Rows of pictures enter with the embedding, and what is added behind the first layers is added where these are.
 #[test]
 fn pictures_are_seen_in_stages() {
@@ -201,7 +203,8 @@ fn pictures_are_seen_in_stages() {
             logits.iter().map(|v| v.to_bits()).collect::<Vec<_>>()
         };
         let want = bits(&pictures::load(&path, |o| o));
-        let stages = stages(&path, &[1]);
+        // The leader has as little as can be: what is added is added by ranks.
+        let stages = stages(&path, &[1, 1]);
         assert!(bits(&pictures::load(&path, |o| LoadOptions { stages, ..o })) == want, "{name}");
     }
 }

@@ -1,10 +1,10 @@
 //! Recording changes no bit of an answer, and what is recorded adds up.
 
-use crate::common::answers::{Bits, top_bits};
+use crate::common::answers::{Bits, together, top_bits};
 use crate::common::load;
 use lamina::{
     ChoiceEvent, Completion, EventLog, GenerateOptions, LensEvent, LoadOptions, Model, Prompt, SequenceEvent,
-    SequenceMoment, TokenStream, TraceDetail,
+    SequenceMoment, TraceDetail,
 };
 use lamina_fixtures::{Models, extent, names, tokens};
 use lamina_plan::{kv::Reach, op::Op};
@@ -20,17 +20,9 @@ fn request(i: usize) -> GenerateOptions {
 /// Requests at once, by day; by night many more. Each row of the result is an answer.
 fn answers(model: &Model) -> Vec<Vec<Bits>> {
     let prompt = |i: usize| Prompt::Tokens(tokens(20 + 17 * (i % 3) as u32));
-    let start = |i| model.stream(&prompt(i), &request(i)).expect("starts");
-    let streams: Vec<TokenStream> = (0..if extent::is_whole() { 32 } else { 3 }).map(start).collect();
-    let collect = |(i, stream): (usize, TokenStream)| {
-        let mut answers = vec![Completion::empty(); request(i).n];
-        for piece in stream {
-            let piece = piece.expect("runs");
-            answers[piece.index].push(piece);
-        }
-        answers.iter().map(top_bits).collect::<Vec<_>>()
-    };
-    streams.into_iter().enumerate().flat_map(collect).collect()
+    let count = if extent::is_whole() { 32 } else { 3 };
+    let asked: Vec<_> = (0..count).map(|i| (prompt(i), request(i))).collect();
+    together(model, &asked).into_iter().flatten().collect()
 }
 
 #[test]

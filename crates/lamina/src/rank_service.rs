@@ -34,11 +34,7 @@ impl RankService {
         let cannot = |e: std::io::Error| Error::Runtime(format!("{address} cannot be listened on: {e}"));
         let listener = TcpListener::bind(address).map_err(cannot)?;
         let local = listener.local_addr().map_err(cannot)?.ip().is_loopback();
-        let key = match AppKey::of_environment() {
-            Ok(key) => Some(key),
-            Err(lamina_load::AppKeyError::Missing) if local => None,
-            Err(e) => return Err(Error::InvalidRequest(e.to_string())),
-        };
+        let key = AppKey::of_environment_unless(local).map_err(|e| Error::InvalidRequest(e.to_string()))?;
         Ok(RankService { listener, key })
     }
 

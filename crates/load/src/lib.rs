@@ -53,7 +53,7 @@ pub use lamina_planner::{
     MemoryLimit, MemoryPart, Objective, Offload, PictureForecast, PictureSize, PlacementPolicy,
     PlacementRule, SpeedForecast, SpeedQuality, StreamOptions, SwapForecast, TierPercent,
 };
-pub use lamina_ranks::{AppKey, AppKeyError, RankError, RankLine, StageList, greet};
+pub use lamina_ranks::{AppKey, RankError, RankLine, StageList, greet};
 pub use lora::{AdapterPath, lora_scales};
 pub use mmproj::{FoundMmproj, MmprojChoice};
 pub use open::{Loaded, open_on};

@@ -306,16 +306,13 @@ fn same_model(rank: &JoinedRank, own: &RankAbout) -> Result<()> {
 }
 
 /// The key of the app: needed where a rank is on another machine.
-pub(crate) fn key_for(addresses: &[StageAddress]) -> Result<Option<AppKey>> {
+fn key_for(addresses: &[StageAddress]) -> Result<Option<AppKey>> {
     let local = |rank: &StageAddress| {
         let found = rank.address.to_socket_addrs();
         found.is_ok_and(|mut found| found.all(|address| address.ip().is_loopback()))
     };
-    match AppKey::of_environment() {
-        Ok(key) => Ok(Some(key)),
-        Err(lamina_ranks::AppKeyError::Missing) if addresses.iter().all(local) => Ok(None),
-        Err(e) => Err(Error::InvalidRequest(e.to_string())),
-    }
+    let key = AppKey::of_environment_unless(addresses.iter().all(local));
+    key.map_err(|e| Error::InvalidRequest(e.to_string()))
 }
 
 fn note(rank: &JoinedRank, bytes: u64) -> String {

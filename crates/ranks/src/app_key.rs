@@ -50,6 +50,17 @@ impl AppKey {
         AppKey::new(&std::env::var(AppKey::VARIABLE).unwrap_or_default())
     }
 
+    /// The key of this process's environment; none is needed where all of an app is `local`, on this machine.
+    ///
+    /// # Errors
+    /// When it is missing and needed, or too short.
+    pub fn of_environment_unless(local: bool) -> Result<Option<AppKey>, AppKeyError> {
+        match AppKey::of_environment() {
+            Err(AppKeyError::Missing) if local => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
     /// What only who has the key can say of these texts, in hexadecimal. Their lengths are a part of what is proven, so
     /// that none of them can be taken for a piece of its neighbour.
     pub fn proof(&self, texts: &[&str]) -> String {

@@ -157,9 +157,9 @@ fn unknown(what: &str) -> RankError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch_check::check_batch;
+    use crate::{batch_check::check_batch, empty_plan::empty_plan};
     use lamina_fixtures::Numbers;
-    use lamina_plan::{KvLayout, KvType, Limits, Mark, Plan, SeqPlace, Slot, Wants};
+    use lamina_plan::{KvType, Limits, Plan, SeqPlace, Wants};
 
     fn batch() -> Batch {
         let mut b = Batch::default();
@@ -195,22 +195,7 @@ mod tests {
     }
 
     fn plan_and_limits() -> (Plan, Limits) {
-        let (slot, kv) = (Slot(0), KvLayout::default());
-        let (ops, slots, weights, ropes) = (vec![], vec![], vec![], vec![]);
-        let marks = vec![Mark { ops: 0, slot }; 2];
-        let plan = Plan {
-            ops,
-            slots,
-            weights,
-            ropes,
-            kv,
-            normed: slot,
-            logits: slot,
-            marks,
-            hidden: 4,
-            tokens: 9,
-            vocab: 9,
-        };
+        let plan = empty_plan();
         let kv = vec![KvType::F16.into()];
         (plan, Limits { rows: 8, selected: 8, logits: 8, pages: vec![6], states: 4, kv })
     }

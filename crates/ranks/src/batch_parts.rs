@@ -26,25 +26,8 @@ pub(crate) fn batch_parts(batch: &Batch, plan: &Plan, machines: usize) -> Vec<Ba
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lamina_plan::{KvLayout, Select, SeqPlace, Slot, Tap};
-
-    fn plan() -> Plan {
-        let (slot, kv) = (Slot(0), KvLayout::default());
-        let (ops, slots, weights, ropes, marks) = (vec![], vec![], vec![], vec![], vec![]);
-        Plan {
-            ops,
-            slots,
-            weights,
-            ropes,
-            kv,
-            normed: slot,
-            logits: slot,
-            marks,
-            hidden: 1,
-            tokens: 9,
-            vocab: 9,
-        }
-    }
+    use crate::empty_plan::empty_plan as plan;
+    use lamina_plan::{Select, SeqPlace, Tap};
 
     fn batch(rows: usize) -> Batch {
         let mut batch = Batch::default();

@@ -59,6 +59,13 @@ pub enum StageShare {
     Memory(u64),
 }
 
+impl StageShare {
+    /// The layers that it has a number of; 0 for one by memory.
+    fn layers(&self) -> usize {
+        if let StageShare::Layers(n) = self { *n } else { 0 }
+    }
+}
+
 /// Layers that no border divides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LayerUnit {
@@ -73,8 +80,8 @@ pub struct LayerUnit {
 /// # Errors
 /// When there are fewer units than machines need, or no border is where a number of layers wants one.
 pub fn divide(units: &[LayerUnit], shares: &[StageShare]) -> Result<Vec<Range<usize>>> {
-    let all: usize = units.iter().map(|unit| unit.layers).sum();
-    let asked: usize = shares.iter().map(|s| if let StageShare::Layers(n) = s { *n } else { 0 }).sum();
+    let all = layers(units);
+    let asked: usize = shares.iter().map(StageShare::layers).sum();
     let open = shares.iter().any(|s| matches!(s, StageShare::Memory(_)));
     if asked > all || (!open && asked < all) {
         return Err(told(format!("its stages have {asked} layers, but the model has {all}")));
@@ -95,42 +102,37 @@ pub fn divide(units: &[LayerUnit], shares: &[StageShare]) -> Result<Vec<Range<us
 
 /// How many of the units that are left the first of the machines that are left gets.
 fn units_of(units: &[LayerUnit], shares: &[StageShare], may_be_none: bool) -> Result<usize> {
-    let later = &shares[1..];
-    let layers = |units: &[LayerUnit]| units.iter().map(|unit| unit.layers).sum::<usize>();
-    let numbered = |s: &StageShare| if let StageShare::Layers(n) = s { Some(*n) } else { None };
     match shares[0] {
         StageShare::Layers(wanted) => {
             let found = (0..=units.len()).find(|&n| layers(&units[..n]) == wanted);
             found.ok_or_else(|| told(format!("it cannot be cut behind {wanted} layers of a stage")))
         }
-        StageShare::Memory(own) => {
-            let asked: usize = later.iter().filter_map(numbered).sum();
-            let open = || later.iter().filter(|s| numbered(s).is_none());
-            // What stays: layers of those with numbers, and a unit for each machine.
-            let room =
-                |n: usize| units.len() - n >= later.len() && layers(&units[n..]) >= asked + open().count();
-            let bytes: u64 = units.iter().map(|unit| unit.bytes).sum();
-            let free = bytes as f64 * (1.0 - asked as f64 / layers(units).max(1) as f64);
-            let memory: u64 =
-                own + open().map(|s| if let StageShare::Memory(m) = s { *m } else { 0 }).sum::<u64>();
-            let wanted = match open().count() {
-                0 => f64::INFINITY,
-                _ => free * own as f64 / memory.max(1) as f64,
-            };
-            let taken = |n: usize| units[..n].iter().map(|unit| unit.bytes as f64).sum::<f64>();
-            // The nearest border: a unit more where its middle is inside.
-            let fits = |&n: &usize| {
-                let middle = taken(n - 1) / 2.0 + taken(n) / 2.0;
-                room(n) && middle <= wanted
-            };
-            let found = (1..=units.len()).take_while(fits).last().unwrap_or(0);
-            let least = usize::from(!may_be_none);
-            match found.max(least) <= units.len() && (found >= least || room(least)) {
-                true => Ok(found.max(least)),
-                false => Err(told("it has fewer layers than machines that share them".into())),
-            }
-        }
+        StageShare::Memory(_) => by_memory(units, shares, may_be_none)
+            .ok_or_else(|| told("it has fewer layers than machines that share them".into())),
     }
+}
+
+/// The same by memory: the border that is nearest to the machine's share of the bytes, where the later ones keep enough.
+fn by_memory(units: &[LayerUnit], shares: &[StageShare], may_be_none: bool) -> Option<usize> {
+    let later = &shares[1..];
+    let memory = |s: &StageShare| if let StageShare::Memory(m) = s { Some(*m as f64) } else { None };
+    let asked: usize = later.iter().map(StageShare::layers).sum();
+    let open = later.iter().filter_map(memory).count();
+    // What stays: layers of those with numbers, and a unit for each machine.
+    let room = |n: usize| units.len() >= n + later.len() && layers(&units[n..]) >= asked + open;
+    let taken = |n: usize| units[..n].iter().map(|unit| unit.bytes as f64).sum::<f64>();
+    let shared = taken(units.len()) * (1.0 - asked as f64 / layers(units).max(1) as f64);
+    let all: f64 = shares.iter().filter_map(memory).sum();
+    let wanted = if open == 0 { f64::INFINITY } else { shared * memory(&shares[0])? / all.max(1.0) };
+    // A unit more where its middle is inside.
+    let fits = |&n: &usize| room(n) && taken(n - 1) / 2.0 + taken(n) / 2.0 <= wanted;
+    let found = (1..=units.len()).take_while(fits).last().unwrap_or(0);
+    let least = usize::from(!may_be_none);
+    (found >= least || room(least)).then_some(found.max(least))
+}
+
+fn layers(units: &[LayerUnit]) -> usize {
+    units.iter().map(|unit| unit.layers).sum()
 }
 
 fn told(what: String) -> RankError {
@@ -141,8 +143,8 @@ fn told(what: String) -> RankError {
 mod tests {
     use super::*;
 
-    fn units(layers: &[usize]) -> Vec<LayerUnit> {
-        layers.iter().map(|&layers| LayerUnit { layers, bytes: 100 * layers as u64 }).collect()
+    fn units(counts: &[usize]) -> Vec<LayerUnit> {
+        counts.iter().map(|&layers| LayerUnit { layers, bytes: 100 * layers as u64 }).collect()
     }
 
     fn ends(layers: &[usize], shares: &[StageShare]) -> Result<Vec<usize>> {

@@ -10,6 +10,8 @@ mod batch_bytes;
 mod batch_check;
 mod batch_parts;
 mod division;
+#[cfg(test)]
+mod empty_plan;
 mod error;
 mod follow;
 mod handshake;

@@ -206,7 +206,7 @@ impl RankLine {
     }
 
     /// Ends the connection.
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         _ = self.stream.shutdown(Shutdown::Both);
     }
 

@@ -44,6 +44,11 @@ impl RankStage {
         &self.name
     }
 
+    /// Ends the connection: behind an error nobody knows which answer comes next.
+    pub(crate) fn end_line(&self) {
+        self.line.end();
+    }
+
     /// True where rows behind a mark are read there.
     pub(crate) fn has(&self, mark: usize) -> bool {
         self.marks[mark]
@@ -85,7 +90,7 @@ impl RankStage {
     }
 
     /// Waits for the end of a step without rows.
-    pub(crate) fn end(&self) -> Result<()> {
+    pub(crate) fn end_step(&self) -> Result<()> {
         let bytes = self.line.next(StageFrame::Leave)?;
         let mut left = WordReader::new(&bytes);
         expect(left.one()? as usize, 0, "slots")?;

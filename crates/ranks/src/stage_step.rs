@@ -91,7 +91,7 @@ impl StagedStep {
         let begun = self.own.begin(own);
         if batch.rows() == 0 {
             for i in 0..self.ranks.len() {
-                let ended = self.ranks[i].end();
+                let ended = self.ranks[i].end_step();
                 self.told(i, ended)?;
             }
             return begun;
@@ -122,7 +122,9 @@ impl StagedStep {
             let mut ran = Ok(());
             for part in parts {
                 let mut held = vec![vec![]; slots];
-                ran = ran.and_then(|()| run_first(own, first, part, &mut held));
+                ran = ran
+                    .and_then(|()| own.begin(part))
+                    .and_then(|()| run_segment(own, first, part, &mut held));
                 // A rank that is gone is told of below.
                 if ran.is_err() || start.send(held).is_err() {
                     break;
@@ -157,15 +159,7 @@ impl StagedStep {
 
     /// Runs a segment of the leader's own: what enters comes from others, and what leaves goes to them.
     fn run(&mut self, segment: usize, batch: &Batch) -> Result<()> {
-        let segment = &self.stage.segments[segment];
-        for &slot in &segment.enters {
-            self.own.write(batch, slot, &self.held[slot.0 as usize])?;
-        }
-        self.own.run_between(batch, segment.marks.clone())?;
-        for &slot in &segment.leaves {
-            self.own.read(batch, slot, &mut self.held[slot.0 as usize])?;
-        }
-        Ok(())
+        run_segment(&mut self.own, &self.stage.segments[segment], batch, &mut self.held)
     }
 
     /// Keeps the rows of taps that rank `i` has sent.
@@ -189,16 +183,12 @@ impl StagedStep {
         format!("the rank {} of a model in stages: {e}", self.ranks[i].name())
     }
 
-    /// The same where nothing can be remembered.
-    fn asked<T>(&self, i: usize, done: crate::Result<T>) -> Result<T> {
-        done.map_err(|e| lost(&self.why(i, &e)))
-    }
-
     /// Bytes of all machines, in the order of their layers.
     fn joined(&self, own: Vec<u8>, ask: impl Fn(&RankStage) -> crate::Result<Vec<u8>>) -> Result<Vec<u8>> {
         let mut bytes = own;
         for (i, rank) in self.ranks.iter().enumerate() {
-            bytes.extend(self.asked(i, ask(rank))?);
+            // Who only looks cannot note that a rank is lost: the next step finds its connection ended.
+            bytes.extend(ask(rank).inspect_err(|_| rank.end_line()).map_err(|e| lost(&self.why(i, &e)))?);
         }
         Ok(bytes)
     }
@@ -224,11 +214,11 @@ impl StagedStep {
     }
 }
 
-/// Runs the leader's first segment on a part of a batch; what leaves is in `held`.
-fn run_first(own: &mut Runner, first: &StageSegment, part: &Batch, held: &mut HeldRows) -> Result<()> {
-    own.begin(part)?;
-    own.run_between(part, first.marks.clone())?;
-    first.leaves.iter().try_for_each(|&slot| own.read(part, slot, &mut held[slot.0 as usize]))
+/// Runs a segment of a step that was begun: rows enter from `held`, and leave to it.
+fn run_segment(own: &mut Runner, segment: &StageSegment, batch: &Batch, held: &mut HeldRows) -> Result<()> {
+    segment.enters.iter().try_for_each(|&slot| own.write(batch, slot, &held[slot.0 as usize]))?;
+    own.run_between(batch, segment.marks.clone())?;
+    segment.leaves.iter().try_for_each(|&slot| own.read(batch, slot, &mut held[slot.0 as usize]))
 }
 
 /// Has a rank run each part of a batch that comes, and passes on what left it.

@@ -23,6 +23,21 @@ pub fn top_bits(c: &Completion) -> Vec<Bits> {
     chosen.map(|(t, (l, top))| (*t, l.to_bits(), top.iter().map(|p| p.1.to_bits()).collect())).collect()
 }
 
+/// All answers to requests that are started together, each as tokens with the bits of their logprobs.
+pub fn together(model: &Model, asked: &[(Prompt, GenerateOptions)]) -> Vec<Vec<Vec<Bits>>> {
+    let start = |(prompt, o): &(Prompt, GenerateOptions)| model.stream(prompt, o).expect("starts");
+    let streams: Vec<TokenStream> = asked.iter().map(start).collect();
+    let collect = |(stream, (_, o)): (TokenStream, &(Prompt, GenerateOptions))| {
+        let mut answers = vec![Completion::empty(); o.n];
+        for piece in stream {
+            let piece = piece.expect("runs");
+            answers[piece.index].push(piece);
+        }
+        answers.iter().map(top_bits).collect()
+    };
+    streams.into_iter().zip(asked).map(collect).collect()
+}
+
 /// Two answers to each of `prompts` at once, in a cache that holds a few of them: those that lose their memory are computed
 /// again, with and without shared beginnings, or go on from what was swapped. Each must be what it is alone.
 pub fn assert_company_changes_nothing(
