@@ -63,6 +63,8 @@ def plan(
     gen_tokens: int,
     measure: bool,
     image: Optional[Tuple[int, int]],
+    machines: List[int],
+    link: str,
 ) -> Tuple[str, str]: ...
 def beam(
     model: Model,

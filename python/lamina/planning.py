@@ -51,6 +51,9 @@ class Plan:
     """Measured speeds of this machine."""
     advice: List[Dict[str, Any]]
     """What could be changed for more speed (`change`, `tok_s`), the best first."""
+    machines: List[Dict[str, Any]]
+    """For each number of `machines` that was asked about: `stages` with `layers` and bytes of `memory` of each machine, `context`,
+    `decode` and `prefill`, or the `problem` that forbids them; `replicas`, each with the whole model: `batch` and `tok_s`."""
     text: str
     """The report of `lamina plan`."""
 
@@ -87,6 +90,8 @@ def plan(
     image_max_tokens: Optional[int] = None,
     image_min_tokens: Optional[int] = None,
     image: Optional[Tuple[int, int]] = None,
+    machines: Union[int, Sequence[int]] = (),
+    link: str = "10GbE",
 ) -> Plan:
     """Tells what a model will take and how fast it will be, from its headers and the speeds of this machine.
 
@@ -114,6 +119,9 @@ def plan(
         image_min_tokens: as for `LLM`.
         image: width and height in pixels of a picture that shall be told about.
         offline: as for `LLM`.
+        machines: how many machines like this one, or several such numbers: what they make of it as stages, and as replicas.
+        link: what lies between them: `1GbE`, `2.5GbE`, `10GbE`, `25GbE`, `100GbE`, or the time of a message and a rate,
+            such as `35us,1.15GB/s`.
 
     Returns:
         What was found; a model that does not fit is no error: `fits` says so.
@@ -127,6 +135,8 @@ def plan(
         gen_tokens=checks.whole("gen", gen, 1),
         measure=bool(measure),
         image=None if image is None else (checks.whole("image", image[0]), checks.whole("image", image[1])),
+        machines=_counts("machines", machines),
+        link=checks.text("link", link),
     )
     return Plan(**json.loads(found), text=text)
 

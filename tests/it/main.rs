@@ -17,6 +17,7 @@ mod golden;
 mod grammar;
 mod invariance;
 mod lora;
+mod machines;
 mod packed;
 mod picture_chats;
 mod pictures;

@@ -3,7 +3,7 @@
 use crate::{
     common::{
         answers::{self, Bits, bits, top_bits},
-        load,
+        load, rank_at,
     },
     lora, pictures,
 };
@@ -19,13 +19,8 @@ fn options() -> LoadOptions {
     LoadOptions { threads: Some(1), context: Some(256), batch_rows: Some(32), ..LoadOptions::default() }
 }
 
-/// A rank of the model at `path`, by its address. It lives as long as the process.
 fn rank(path: &Path) -> String {
-    let rank = RankService::listen("127.0.0.1:0").expect("a free port");
-    let (address, path) = (rank.address(), path.to_owned());
-    let options = LoadOptions { threads: Some(1), ..LoadOptions::default() };
-    std::thread::spawn(move || rank.serve(Some(&path), &options, (&|_| (), &|_, _| true)));
-    address
+    rank_at(path, LoadOptions { threads: Some(1), ..LoadOptions::default() })
 }
 
 /// Ranks with these numbers of layers; 0 is by memory.

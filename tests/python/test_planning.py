@@ -73,6 +73,24 @@ def test_what_does_not_fit_is_no_error():
     assert not plan.fits and "memory" in plan.problem and plan.problem in str(plan)
 
 
+def test_several_machines_are_told_about():
+    plan = lamina.plan(context=256, batch=[1, 4], prompt=16, gen=8, machines=[2, 99], link="1ms,100MB/s")
+    two, many = plan.machines
+    assert two["machines"] == 2 and two["problem"] is None
+    assert two["link"] == {"name": None, "message_s": 0.001, "gb_s": 0.1}
+    stages = two["stages"]
+    assert sum(stages["layers"]) == plan.model["layers"] and len(stages["memory"]) == 2 and stages["context"] == 256
+    assert [row["batch"] for row in stages["decode"]] == [row["batch"] for row in two["replicas"]] == [1, 4]
+    # Two messages in each step.
+    assert stages["decode"][0]["tok_s"] < 500 and stages["prefill"][0]["n"] == 16
+    assert many["stages"] is None and "fewer layers" in many["problem"]
+    assert lamina.plan(context=256).machines == [] and "stages" not in str(lamina.plan(context=256))
+    assert len(lamina.plan(context=256, machines=2).machines) == 1
+    for wrong in ({"link": "wire"}, {"link": 3}, {"machines": 0}, {"machines": [2, -1]}):
+        with pytest.raises(lamina.InvalidRequestError):
+            lamina.plan(context=256, **wrong)
+
+
 def test_an_objective_changes_no_text():
     options = {"max_tokens": 12, "temperature": 0.0}
     prompts = [f"Once upon a time {n} cats" for n in range(4)]

@@ -69,7 +69,7 @@ def test_options_of_loading_are_those_of_the_list():
     said = {*loading._said(lamina.Policy(weights=(0, 50)))}
     assert {name for name in kinds if name not in arguments} == {name for name in kinds if name in said}
     assert arguments - {*kinds} == {"path", "seed", "progress", "loras", "allow_urls"}
-    assert planned - {*kinds} == {"path", "batch", "prompt", "gen", "measure", "loras", "image"}
+    assert planned - {*kinds} == {"path", "batch", "prompt", "gen", "measure", "loras", "image", "machines", "link"}
     assert arguments & {*kinds} - planned == {"cache_dir", "cache_disk", "panel_check", "image_limit", "stages"}
     assert {*kinds.values()} <= {*loading._TEXTS}
 

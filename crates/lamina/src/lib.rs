@@ -78,11 +78,11 @@ pub use lamina_load::{
     AdapterPath, ApproximateExperts, AttentionSparsity, BadValue, Bottleneck, CACHE_DISK, CacheForecast,
     ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftCost, DraftForecast, DraftSource,
     DraftSpeed, Error, ExpertThreshold, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
-    KvSwap, LoadOptions, Loaded, MemoryFit, MemoryLimit, MemoryPart, MmprojChoice, ModelInfo, Objective,
-    Offload, OptionError, OptionKind, OptionSpec, PictureForecast, PictureSize, PlacementPolicy,
-    PlacementRule, Progress, Reporter, Result, Setting, SpeedForecast, SpeedQuality, StageList, StreamInfo,
-    StreamOptions, Surface, SwapForecast, TierPercent, read_settings, settings, tokenizer as tokenizer_of,
-    type_name,
+    KvSwap, LoadOptions, Loaded, MachinesForecast, MemoryFit, MemoryLimit, MemoryPart, MmprojChoice,
+    ModelInfo, Objective, Offload, OptionError, OptionKind, OptionSpec, PictureForecast, PictureSize,
+    PlacementPolicy, PlacementRule, Progress, ReplicasSpeed, Reporter, Result, Setting, SpeedForecast,
+    SpeedQuality, StageLink, StageList, StagesForecast, StreamInfo, StreamOptions, Surface, SwapForecast,
+    TierPercent, read_settings, settings, tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, OpCost, OpRows, Plan, Profile, ReadShare};
 pub use lamina_sound as sound;

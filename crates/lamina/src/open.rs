@@ -50,8 +50,8 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
 /// forecast says so.
 pub fn plan(path: Option<&Path>, options: &LoadOptions, question: &ForecastQuestion) -> Result<Forecast> {
     if options.has_stages() {
-        let text =
-            "a forecast tells of one machine: leave stages out; loading says what each rank has room for";
+        let text = "a forecast tells of machines like this one: leave stages out, and say how many machines; loading says what each \
+             rank has room for";
         return Err(Error::InvalidRequest(text.into()));
     }
     let forecast = |on: OpenedDevice| {

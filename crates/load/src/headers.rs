@@ -52,12 +52,16 @@ impl<'a> OpenedModel<'a> {
 
     /// The same model, of which this machine runs `stage` alone.
     pub fn running(self, stage: &Plan) -> OpenedModel<'a> {
+        OpenedModel { plan: stage.clone(), stored: self.stored_on(stage), ..self }
+    }
+
+    /// Its weights as a machine has them that runs `stage` alone.
+    pub fn stored_on(&self, stage: &Plan) -> Vec<WeightHeader> {
         let one = |(stored, spec): (&WeightHeader, &WeightSpec)| match spec.is_elsewhere() {
             true => WeightHeader { dtype: DType::F32, held_bytes: None, of_adapter: false },
             false => *stored,
         };
-        let stored = self.stored.iter().zip(&stage.weights).map(one).collect();
-        OpenedModel { plan: stage.clone(), stored, ..self }
+        self.stored.iter().zip(&stage.weights).map(one).collect()
     }
 
     /// What planning needs of it, with a head of these sizes.

@@ -20,6 +20,7 @@ mod image_limit;
 mod info;
 mod kv_stores;
 mod kv_swap;
+mod layer_parts;
 mod lora;
 mod mmproj;
 mod model_plan;
@@ -50,8 +51,9 @@ pub use lamina_plan::AttentionSparsity;
 pub use lamina_planner::{
     BadValue, Bottleneck, CacheForecast, ClassHome, DeviceForecast, DiskForecast, DiskRate, DraftCost,
     DraftForecast, DraftSpeed, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
-    MemoryLimit, MemoryPart, Objective, Offload, PictureForecast, PictureSize, PlacementPolicy,
-    PlacementRule, SpeedForecast, SpeedQuality, StreamOptions, SwapForecast, TierPercent,
+    MachinesForecast, MemoryLimit, MemoryPart, Objective, Offload, PictureForecast, PictureSize,
+    PlacementPolicy, PlacementRule, ReplicasSpeed, SpeedForecast, SpeedQuality, StageLink, StagesForecast,
+    StreamOptions, SwapForecast, TierPercent,
 };
 pub use lamina_ranks::{AppKey, RankError, RankLine, StageList, greet};
 pub use lora::{AdapterPath, lora_scales};

@@ -4,21 +4,19 @@ use crate::{
     error::{Error, Result},
     headers::OpenedModel,
     identity::content_key,
+    layer_parts::layer_parts,
     options::LoadOptions,
     uploads::Progress,
 };
 use lamina_base::human_bytes;
 use lamina_disk::checksum;
-use lamina_plan::{
-    Backend, KvLayout, LayerState, Plan, Runner, StagePlan, Step, op::Operands, stage_borders,
-};
-use lamina_planner::{CachePlan, HeadSizes, Placement, WeightSize};
+use lamina_plan::{Backend, KvLayout, LayerState, Plan, Runner, StagePlan, Step, stage_borders};
+use lamina_planner::{CachePlan, Placement};
 use lamina_ranks::{
-    AppKey, LayerUnit, RankAbout, RankAnswer, RankError, RankLine, RankOrder, RankStage, StageAddress,
-    StageFrame, StageLimits, StageModel, StageShare, StageUse, StagedStep, divide, join,
+    AppKey, RankAbout, RankAnswer, RankError, RankLine, RankOrder, RankStage, StageAddress, StageFrame,
+    StageLimits, StageModel, StageUse, StagedStep, join,
 };
 use std::{
-    collections::BTreeSet,
     net::ToSocketAddrs,
     ops::Range,
     path::{Path, PathBuf},
@@ -107,7 +105,9 @@ impl JoinedRanks {
             ranks.push(rank);
         }
         let borders = stage_borders(&model.plan);
-        let parts = parts(model, options, backend, (&borders, &ranks))?;
+        let asked = ranks.iter().zip(addresses).map(|(rank, at)| (rank.about.free, at.layers));
+        let free = options.placing().memory_of(backend).map(|memory| memory.free);
+        let parts = layer_parts(model, backend, &borders, (free, &asked.collect::<Vec<_>>()))?;
         for (rank, part) in ranks.iter_mut().zip(&parts[1..]) {
             rank.marks = borders[part.start]..borders[part.end];
             rank.stage = StagePlan::between(&model.plan, rank.marks.clone());
@@ -151,13 +151,7 @@ impl JoinedRanks {
             }
         }
         let least = StageLimits::least(&all).map_err(|e| Error::InvalidRequest(e.to_string()))?;
-        placement.limits = least.limits().map_err(|e| Error::Runtime(e.to_string()))?;
-        let CachePlan { context, cut_from, .. } = placement.cache;
-        placement.cache.cut_from = cut_from.or_else(|| (least.context < context).then_some(context));
-        placement.cache.context = least.context;
-        placement.cache.pages.clone_from(&least.pages);
-        placement.cache.states = least.states;
-        placement.head_pages = placement.head_pages.min(least.pages.iter().copied().max().unwrap_or(0));
+        cut_to(placement, &least)?;
         self.ranks.iter().try_for_each(|rank| rank.tell(&RankOrder::Load(least.clone())))?;
         let bytes = all[1..].iter().map(|(limits, _)| limits.weights);
         let mut notes: Vec<String> = self.ranks.iter().zip(bytes).map(|(rank, b)| note(rank, b)).collect();
@@ -208,47 +202,20 @@ fn join_soon(address: &str, key: Option<&AppKey>) -> std::result::Result<RankLin
     }
 }
 
-/// The ranges of borders that the leader and each rank get.
-fn parts(
-    model: &OpenedModel<'_>,
-    options: &LoadOptions,
-    backend: &dyn Backend,
-    (borders, ranks): (&[usize], &[JoinedRank]),
-) -> Result<Vec<Range<usize>>> {
-    let (plan, sizes) = (&model.plan, model.headers(HeadSizes::default()).sizes(backend));
-    let bytes = |ops: Range<usize>| stage_bytes(plan, &sizes, ops);
-    if borders.len() < 2 {
-        return Err(Error::Unsupported("a model that has no layers to divide into stages".into()));
-    }
-    let unit = |ends: &[usize]| LayerUnit {
-        layers: ends[1] - ends[0],
-        bytes: bytes(plan.marks[ends[0]].ops..plan.marks[ends[1]].ops),
-    };
-    let units: Vec<LayerUnit> = borders.windows(2).map(unit).collect();
-    let (first, last) = (plan.marks[borders[0]].ops, plan.marks[borders[borders.len() - 1]].ops);
-    let ends = bytes(0..first) + bytes(last..plan.ops.len());
-    // The leader has embedding and head, too.
-    let own = options.placing().memory_of(backend).map(|memory| memory.free.saturating_sub(ends));
-    let free: Vec<Option<u64>> =
-        std::iter::once(own).chain(ranks.iter().map(|rank| rank.about.free)).collect();
-    // Where one says nothing of its memory, all get as much.
-    let known = free.iter().all(Option::is_some);
-    let share = |free: &Option<u64>| StageShare::Memory(free.filter(|_| known).unwrap_or(1));
-    let mut shares: Vec<StageShare> = free.iter().map(share).collect();
-    for (share, address) in shares[1..].iter_mut().zip(&options.stages.0) {
-        *share = address.layers.map_or(*share, StageShare::Layers);
-    }
-    divide(&units, &shares).map_err(|e| Error::InvalidRequest(e.to_string()))
-}
-
-/// Bytes of the weights of some operators.
-fn stage_bytes(plan: &Plan, sizes: &[WeightSize], ops: Range<usize>) -> u64 {
-    let used: BTreeSet<u32> = plan.ops[ops].iter().flat_map(Operands::weights).map(|w| w.0).collect();
-    used.into_iter().map(|w| sizes[w as usize].bytes).sum()
+/// Cuts `placement` to what all machines have room for.
+pub(crate) fn cut_to(placement: &mut Placement, least: &StageLimits) -> Result<()> {
+    placement.limits = least.limits().map_err(|e| Error::Runtime(e.to_string()))?;
+    let CachePlan { context, cut_from, .. } = placement.cache;
+    placement.cache.cut_from = cut_from.or_else(|| (least.context < context).then_some(context));
+    placement.cache.context = least.context;
+    placement.cache.pages.clone_from(&least.pages);
+    placement.cache.states = least.states;
+    placement.head_pages = placement.head_pages.min(least.pages.iter().copied().max().unwrap_or(0));
+    Ok(())
 }
 
 /// What a machine of `plan` stores of sequences.
-fn stage_use(plan: &Plan) -> StageUse {
+pub(crate) fn stage_use(plan: &Plan) -> StageUse {
     let group = |g: usize| plan.kv.of_group(g).next().is_some();
     StageUse {
         groups: (0..plan.kv.groups.len()).map(group).collect(),

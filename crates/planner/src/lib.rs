@@ -57,7 +57,8 @@ pub use experts::ExpertPlacement;
 pub use forecast::{
     Bottleneck, CacheForecast, DeviceForecast, DiskForecast, DividedSpeeds, DraftCost, DraftForecast,
     DraftSpeed, EXPERT_USES, Forecast, ForecastAdvice, ForecastModel, ForecastQuestion, HitForecast,
-    JobForecast, ModelFiles, PictureForecast, PictureSize, SpeedForecast, SwapForecast, bytes_per_token,
+    JobForecast, MachinesForecast, ModelFiles, PictureForecast, PictureSize, ReplicasSpeed, SpeedForecast,
+    StageLink, StagedCost, StagesForecast, SwapForecast, bytes_per_token,
 };
 pub use hardware::{Hardware, ProductSpeed};
 pub use hits::{ExpertHits, FoundExperts};

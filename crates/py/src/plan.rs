@@ -1,18 +1,18 @@
 //! What a model would take, for `lamina.plan`.
 
 use crate::{
-    error::Result,
+    error::{Result, invalid},
     options::{LoadTexts, load_options},
     wait::{CallWatch, interruptible, located, silent},
 };
-use lamina::ForecastQuestion;
+use lamina::{BadValue, ForecastQuestion, StageLink};
 use lamina_tools::{plan_json, plan_report};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
 /// The forecast as JSON, and as the command line tells it.
 #[pyfunction]
-#[pyo3(signature = (path, options, loras, *, batch, prompt, gen_tokens, measure, image))]
+#[pyo3(signature = (path, options, loras, *, batch, prompt, gen_tokens, measure, image, machines, link))]
 #[allow(clippy::too_many_arguments)]
 pub fn plan(
     py: Python<'_>,
@@ -24,10 +24,21 @@ pub fn plan(
     gen_tokens: usize,
     measure: bool,
     image: Option<(u32, u32)>,
+    machines: Vec<usize>,
+    link: &str,
 ) -> Result<(String, String)> {
     let options = load_options(options, loras)?;
-    let question =
-        ForecastQuestion { batch, prompt, gen_tokens, measure, image, ..ForecastQuestion::default() };
+    let link: StageLink = link.parse().map_err(|e: BadValue| invalid(format!("link {e}")))?;
+    let question = ForecastQuestion {
+        batch,
+        prompt,
+        gen_tokens,
+        measure,
+        image,
+        machines,
+        link,
+        ..ForecastQuestion::default()
+    };
     let told = interruptible(py, silent, |keep| {
         let (path, options) = located(&path, &options, &CallWatch(keep))?;
         lamina::plan(Some(&path), &options, &question)

@@ -8,9 +8,15 @@ const LEAST_ROWS: usize = 64;
 /// more parts gain little.
 const PARTS_EACH: usize = 4;
 
+/// In how many parts a step of so many rows is run by so many machines where nothing in it belongs together; fewer than two:
+/// whole.
+pub fn part_count(rows: usize, machines: usize) -> usize {
+    (rows / LEAST_ROWS).min(PARTS_EACH * machines)
+}
+
 /// The parts that a batch is run in by so many machines; fewer than two where it has few rows, or some that belong together.
 pub(crate) fn batch_parts(batch: &Batch, plan: &Plan, machines: usize) -> Vec<Batch> {
-    let count = (batch.rows() / LEAST_ROWS).min(PARTS_EACH * machines);
+    let count = part_count(batch.rows(), machines);
     let together = !batch.taps.is_empty()
         || !batch.addends.is_empty()
         || !batch.sees_until.is_empty()

@@ -22,6 +22,7 @@ mod stage_step;
 mod words;
 
 pub use app_key::{AppKey, AppKeyError};
+pub use batch_parts::part_count;
 pub use division::{LayerUnit, StageAddress, StageList, StageShare, divide};
 pub use error::RankError;
 pub use follow::follow;

@@ -14,11 +14,13 @@ mod divergence;
 mod doctor;
 mod eval;
 mod inspect;
+mod machines;
 mod meter;
 mod origin;
 mod perplexity;
 mod plan;
 mod sound;
+mod speeds;
 mod support;
 mod windows;
 

@@ -1,8 +1,12 @@
 //! What a model will take and how fast it will be, as a report and as JSON.
 
+use crate::{
+    machines::{machines_json, machines_lines},
+    speeds::{figure, speed_json, speeds},
+};
 use lamina::{
     CacheForecast, ClassHome, DeviceForecast, DraftForecast, DraftSpeed, Forecast, ForecastAdvice,
-    JobForecast, MemoryPart, PictureForecast, PictureSize, SpeedForecast, SpeedQuality, SwapForecast,
+    JobForecast, MemoryPart, PictureForecast, PictureSize, SpeedQuality, SwapForecast,
 };
 use lamina_base::human_bytes;
 use lamina_plan::ReadSource;
@@ -34,6 +38,7 @@ pub fn plan_report(forecast: &Forecast) -> String {
     }
     let now = forecast.decode.first().map(|s| s.tok_s);
     lines.extend(forecast.advice.iter().map(|advice| ("way out", way_out(advice, now))));
+    lines.extend(machines_lines(&forecast.machines));
     lines.iter().fold(String::new(), |mut text, (name, line)| {
         let _ = writeln!(text, "{name:8} {line}");
         text
@@ -161,17 +166,7 @@ fn describe_swap(swap: &SwapForecast) -> String {
 }
 
 fn speed(forecast: &Forecast) -> String {
-    let decode = |s: &SpeedForecast| {
-        let turns = if s.running < s.batch { format!(", {} at once", s.running) } else { String::new() };
-        let plural = if s.batch == 1 { "" } else { "s" };
-        format!("{} sequence{plural} {} tokens/s ({}{turns})", s.batch, figure(s.tok_s), s.bound.name())
-    };
-    let prompt = |s: &SpeedForecast| {
-        let (seconds, rate) = (figure(s.tokens as f64 / s.tok_s), figure(s.tok_s));
-        format!("prompt of {}: {seconds} s, {rate} tokens/s", s.tokens)
-    };
-    let all: Vec<_> = forecast.decode.iter().map(decode).chain(forecast.prefill.iter().map(prompt)).collect();
-    all.join(" | ")
+    speeds(&forecast.decode, &forecast.prefill)
 }
 
 fn describe_draft(draft: &DraftForecast) -> String {
@@ -229,15 +224,6 @@ fn way_out(advice: &ForecastAdvice, now: Option<f64>) -> String {
     }
 }
 
-/// Three figures.
-fn figure(n: f64) -> String {
-    match n {
-        n if n >= 100.0 => format!("{n:.0}"),
-        n if n >= 10.0 => format!("{n:.1}"),
-        n => format!("{n:.2}"),
-    }
-}
-
 fn placement_json(homes: &[ClassHome]) -> Value {
     let one = |home: &ClassHome| {
         let bytes = json!({"device": home.device, "memory": home.memory, "disk": home.disk, "up": home.up});
@@ -256,11 +242,6 @@ fn draft_json(draft: &DraftForecast) -> Value {
 pub fn plan_json(forecast: &Forecast) -> Value {
     let parts: Map<String, Value> =
         forecast.memory.iter().map(|p| (p.name.replace(' ', "_"), p.bytes.into())).collect();
-    let speed = |s: &SpeedForecast| {
-        json!({"n": s.tokens, "batch": s.batch, "running": s.running, "tok_s": s.tok_s,
-               "bound": s.bound.name(), "streamed_bytes": s.streamed_bytes, "cache_read_bytes": s.cache_bytes.0,
-               "cache_written_bytes": s.cache_bytes.1})
-    };
     let job = |j: &JobForecast| json!({"batch": j.batch, "seconds": j.seconds, "tok_s": j.tok_s});
     let advice = |a: &ForecastAdvice| json!({"change": a.change, "tok_s": a.tok_s, "behind": a.behind});
     let cache = |c: CacheForecast| json!({"layers": c.layers.0, "all_layers": c.layers.1, "file_bytes": c.file_bytes, "buffer_bytes": c.buffer_bytes});
@@ -300,12 +281,13 @@ pub fn plan_json(forecast: &Forecast) -> Value {
         "swap": swap,
         "draft": forecast.draft.as_ref().map(draft_json),
         "predict": {
-            "decode": forecast.decode.iter().map(speed).collect::<Vec<_>>(),
-            "prefill": forecast.prefill.iter().map(speed).collect::<Vec<_>>(),
+            "decode": forecast.decode.iter().map(speed_json).collect::<Vec<_>>(),
+            "prefill": forecast.prefill.iter().map(speed_json).collect::<Vec<_>>(),
             "jobs": forecast.jobs.iter().map(job).collect::<Vec<_>>(),
         },
         "hardware": hardware_json(forecast),
         "advice": forecast.advice.iter().map(advice).collect::<Vec<_>>(),
+        "machines": machines_json(&forecast.machines),
     })
 }
 

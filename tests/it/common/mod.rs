@@ -2,12 +2,20 @@
 
 pub mod answers;
 
-use lamina::{LoadOptions, Model};
+use lamina::{LoadOptions, Model, RankService};
 use std::path::Path;
 
 /// The model at a path that has to load.
 pub fn load(path: &Path, options: LoadOptions) -> Model {
     Model::load(Some(path), options).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// A rank of the model at `path`, by its address. It lives as long as the process.
+pub fn rank_at(path: &Path, options: LoadOptions) -> String {
+    let rank = RankService::listen("127.0.0.1:0").expect("a free port");
+    let (address, path) = (rank.address(), path.to_owned());
+    std::thread::spawn(move || rank.serve(Some(&path), &options, (&|_| (), &|_, _| true)));
+    address
 }
 
 /// True once nothing runs or waits and no page is held: answers are told before the snapshot that says so.

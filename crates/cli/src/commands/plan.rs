@@ -9,14 +9,15 @@ use crate::{
     plots::{self, SpeedCurves},
     progress::spinner,
 };
-use lamina::{Forecast, ForecastQuestion, LoadOptions, MemoryLimit};
+use lamina::{Forecast, ForecastQuestion, LoadOptions, MemoryLimit, StageLink};
 use lamina_tools::{plan_json, plan_report};
 use std::path::{Path, PathBuf};
 
 /// Tell what a model will take of memory and disk, and how fast it will be, before it is loaded
 ///
 /// Only headers are read. Speeds are predicted from those of this machine, which are measured once and kept for a month;
-/// that of the disk is measured now. The exit code is 1 when the model does not fit.
+/// that of the disk is measured now. The exit code is 1 when the model does not fit, here or as stages on the machines that
+/// are asked about.
 #[derive(clap::Args)]
 pub struct PlanArgs {
     /// GGUF file or Hugging Face folder
@@ -33,6 +34,12 @@ pub struct PlanArgs {
     /// A picture, such as 1280x720: what it takes of a prompt and of memory
     #[arg(long, value_name = "WxH", value_parser = pixels)]
     image: Option<(u32, u32)>,
+    /// Numbers of machines like this one: what they make of it as stages, and as replicas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive())]
+    machines: Vec<usize>,
+    /// What lies between them: 1GbE, 2.5GbE, 10GbE, 25GbE, 100GbE, or the time of a message and a rate, such as 35us,1.15GB/s
+    #[arg(long, value_name = "LINK", default_value = "10GbE", requires = "machines")]
+    link: StageLink,
     /// Measure the speeds of this machine anew
     #[arg(long)]
     measure: bool,
@@ -49,13 +56,15 @@ impl Execute for PlanArgs {
     const NAME: &'static str = "plan";
 
     fn execute(self) -> Result<()> {
-        let PlanArgs { batch, prompt, measure, image, .. } = self;
+        let PlanArgs { batch, prompt, measure, image, machines, link, .. } = self;
         let question = ForecastQuestion {
             batch,
             prompt,
             gen_tokens: self.r#gen,
             measure,
             image,
+            machines,
+            link,
             ..ForecastQuestion::default()
         };
         let options = self.load.options();
@@ -79,8 +88,10 @@ impl Execute for PlanArgs {
             true => output::json(&plan_json(&forecast))?,
             false => output::text(&plan_report(&forecast))?,
         }
+        let fits =
+            forecast.problem.is_none() || forecast.machines.iter().any(|several| several.stages.is_ok());
         // The report has said why.
-        if forecast.problem.is_none() { Ok(()) } else { Err(CliError::Reported(FAILED)) }
+        if fits { Ok(()) } else { Err(CliError::Reported(FAILED)) }
     }
 }
 
@@ -102,8 +113,14 @@ impl AskedForecast<'_> {
     /// The forecast of other terms; none where the model does not fit then.
     fn foretell(&self, options: &LoadOptions, batch: Vec<usize>, prompt: Option<usize>) -> Option<Forecast> {
         let prompt = prompt.map_or_else(|| self.question.prompt.clone(), |tokens| vec![tokens]);
-        let question =
-            ForecastQuestion { batch, prompt, measure: false, advice: false, ..self.question.clone() };
+        let question = ForecastQuestion {
+            batch,
+            prompt,
+            measure: false,
+            advice: false,
+            machines: vec![],
+            ..self.question.clone()
+        };
         lamina::plan(self.path, options, &question).ok().filter(|f| f.problem.is_none())
     }
 

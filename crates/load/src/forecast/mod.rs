@@ -2,6 +2,7 @@
 
 mod advice;
 mod guesses;
+mod machines;
 mod pictures;
 
 use crate::{
@@ -18,11 +19,12 @@ use guesses::{HeadCost, draft_bytes, guess_cost};
 use lamina_arch::{Family, Weights};
 use lamina_plan::Backend;
 use lamina_planner::{
-    DevicePlacement, DividedSpeeds, Forecast, ForecastAdvice, ForecastModel, ForecastQuestion, MemoryPart,
-    Objective, Placement, SpeedTable,
+    DevicePlacement, DividedSpeeds, Forecast, ForecastAdvice, ForecastModel, ForecastQuestion,
+    MachinesForecast, MemoryPart, Objective, Placement, ReplicasSpeed, SpeedTable,
 };
 use lamina_store::Checkpoint;
 use lamina_stream::Tiered;
+use machines::{Unmeasured, on_stages};
 use pictures::PicturePlan;
 
 /// Changes that make less of a difference are not worth telling.
@@ -45,6 +47,7 @@ pub fn forecast_on(
     // Loading has it in memory when it decides.
     let _tokenizer = vocab::tokenizer(ck)?;
     let mut speeds = SpeedTable::new(question.measure);
+    let before = Unmeasured::now(options, backend);
     let mut found = forecast(ck, options, question, backend, &mut speeds)?;
     if question.advice {
         let now = found.decode.first().map_or(0.0, |s| s.tok_s);
@@ -59,7 +62,30 @@ pub fn forecast_on(
         found.advice.extend(full_cache_on_disk(ck, options, &one, backend, (&found, &mut speeds))?);
         found.advice.sort_by(|a, b| b.tok_s.total_cmp(&a.tok_s));
     }
+    for &machines in &question.machines {
+        let several = on_machines(ck, (options, machines), question, backend, (&found, before, &mut speeds))?;
+        found.machines.push(several);
+    }
     Ok(found)
+}
+
+/// What several machines like this one make of the model, of which this one alone makes what was `found`.
+fn on_machines(
+    ck: &Checkpoint,
+    (options, machines): (&LoadOptions, usize),
+    question: &ForecastQuestion,
+    backend: &dyn Backend,
+    (found, before, speeds): (&Forecast, Unmeasured, &mut SpeedTable),
+) -> Result<MachinesForecast> {
+    let replicas = match found.problem {
+        Some(_) => vec![],
+        None => {
+            let share = ReplicasSpeed::share(question, machines);
+            ReplicasSpeed::of(question, &forecast(ck, options, &share, backend, speeds)?.decode)
+        }
+    };
+    let stages = on_stages(ck, (options, machines), question, backend, (before, speeds))?;
+    Ok(MachinesForecast { machines, link: question.link, stages, replicas })
 }
 
 /// What a cache on disk gives at the end of the context that is asked for, where that does not fit into memory or weights
@@ -168,6 +194,13 @@ pub fn forecast_beside(
 ) -> Result<Forecast> {
     if has_all(ck, options, &*device)? {
         return forecast_on(ck, options, question, &*device);
+    }
+    if !question.machines.is_empty() {
+        let device = &device.about().device;
+        return Err(Error::InvalidRequest(format!(
+            "several machines are told about where each computes on one device, and the model does not fit onto {device}: \
+             take --device cpu, or ask without --machines"
+        )));
     }
     let _tokenizer = vocab::tokenizer(ck)?;
     let mut speeds = DividedSpeeds::new(&*device, question.measure)?;

@@ -4,18 +4,24 @@ mod cache_forecast;
 mod device_forecast;
 mod division;
 mod draft_forecast;
+mod machines_forecast;
 mod model_forecast;
 mod picture_forecast;
 mod speeds;
+mod stage_link;
+mod staged_cost;
 
 use crate::{class_home::ClassHome, memory_parts::MemoryPart, speed_table::SpeedQuality};
 pub use cache_forecast::CacheForecast;
 pub use device_forecast::{DeviceForecast, DividedSpeeds};
 pub use draft_forecast::{DraftCost, DraftForecast, DraftSpeed};
+pub use machines_forecast::{MachinesForecast, ReplicasSpeed, StagesForecast};
 pub use model_forecast::{
     DiskForecast, EXPERT_USES, ForecastModel, HitForecast, ModelFiles, SwapForecast, bytes_per_token,
 };
 pub use picture_forecast::{PictureForecast, PictureSize};
+pub use stage_link::StageLink;
+pub use staged_cost::StagedCost;
 
 /// What shall be told.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +40,10 @@ pub struct ForecastQuestion {
     pub image: Option<(u32, u32)>,
     /// What could be changed for more speed is told too.
     pub advice: bool,
+    /// Numbers of machines like this one that shall be told about, and what lies between them.
+    pub machines: Vec<usize>,
+    /// See `machines`.
+    pub link: StageLink,
 }
 
 impl Default for ForecastQuestion {
@@ -46,6 +56,8 @@ impl Default for ForecastQuestion {
             measure: false,
             image: None,
             advice: true,
+            machines: vec![],
+            link: StageLink::default(),
         }
     }
 }
@@ -159,6 +171,8 @@ pub struct Forecast {
     pub draft: Option<DraftForecast>,
     /// What could be changed.
     pub advice: Vec<ForecastAdvice>,
+    /// The same on several machines.
+    pub machines: Vec<MachinesForecast>,
 }
 
 impl Forecast {

@@ -3,6 +3,7 @@
 use super::{DraftCost, Forecast, ForecastQuestion, cache_forecast::CacheForecast, speeds};
 use crate::{
     cost::{CachedExperts, CostModel},
+    cost_shape::CostShape,
     device_cost::DeviceCost,
     error::Result,
     hardware::Hardware,
@@ -14,7 +15,7 @@ use crate::{
     options::PlacementOptions,
     placement::Placement,
     rows::RowPlacement,
-    speed_table::{DiskRate, SpeedTable},
+    speed_table::{DiskRate, SpeedQuality, SpeedTable},
     work::{WeightForm, works},
 };
 use lamina_base::{DType, resident_memory};
@@ -145,6 +146,11 @@ impl<'a> ForecastModel<'a> {
         ForecastModel { neighbours, ..self }
     }
 
+    /// The same in a process that held so many bytes before anything was measured.
+    pub fn in_process(self, process: u64) -> Self {
+        ForecastModel { process, ..self }
+    }
+
     /// The same with guesses that cost so much.
     pub fn drafted(self, draft: Option<DraftCost>) -> Self {
         ForecastModel { draft, ..self }
@@ -161,11 +167,9 @@ impl<'a> ForecastModel<'a> {
         device: Option<DeviceCost>,
     ) -> Result<Forecast> {
         let (plan, limits) = (self.model.plan, &self.placement.limits);
-        let measured = speeds.speeds(self.backend, &self.types(self.backend))?;
-        let on_disk = self.placement.weights.offload.is_some() || !self.placement.layers.arrays.is_empty();
-        let disk = on_disk.then(|| self.disk(speeds)).transpose()?;
-        let model = self.cost_model(measured.hardware, disk.as_ref());
+        let (model, quality, disk) = self.measured(speeds)?;
         let model = CostModel { device, ..model };
+        let step = |shape: &CostShape| model.step(shape);
         let stored = self.weight_bytes();
         let longest = self.model.context.max(self.options.context.unwrap_or(0));
         Ok(Forecast {
@@ -183,13 +187,30 @@ impl<'a> ForecastModel<'a> {
             pictures: None,
             swap: SwapForecast::of(self.options, self.placement.token_bytes),
             ram_rate: model.hardware.ram,
-            measured: Some(measured.quality),
-            decode: speeds::decoding(&model, limits, plan, question),
-            prefill: speeds::prompts(&model, limits, question),
-            jobs: speeds::jobs(&model, limits, plan, question),
+            measured: Some(quality),
+            decode: speeds::decoding(&step, limits, plan, question),
+            prefill: speeds::prompts(&step, limits, question),
+            jobs: speeds::jobs(&step, limits, plan, question),
             draft: self.draft.as_ref().map(|draft| draft.forecast(&model, question)),
             advice: vec![],
+            machines: vec![],
         })
+    }
+
+    /// Its cost on a machine whose speeds are measured, or were; and what its disk gives where anything is read from there.
+    fn measured(&self, speeds: &mut SpeedTable) -> Result<(CostModel, SpeedQuality, Option<DiskForecast>)> {
+        let measured = speeds.speeds(self.backend, &self.types(self.backend))?;
+        let on_disk = self.placement.weights.offload.is_some() || !self.placement.layers.arrays.is_empty();
+        let disk = on_disk.then(|| self.disk(speeds)).transpose()?;
+        Ok((self.cost_model(measured.hardware, disk.as_ref()), measured.quality, disk))
+    }
+
+    /// Its cost as a stage, and where memory goes on the machine that runs it.
+    ///
+    /// # Errors
+    /// When the machine cannot be measured.
+    pub fn stage(&self, speeds: &mut SpeedTable) -> Result<(CostModel, Vec<MemoryPart>)> {
+        Ok((self.measured(speeds)?.0, self.memory()?))
     }
 
     pub(super) fn plan(&self) -> &Plan {

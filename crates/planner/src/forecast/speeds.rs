@@ -1,11 +1,11 @@
 //! Speeds of decoding, of prompts and of whole jobs, by the cost model.
 
 use super::{Bottleneck, ForecastQuestion, JobForecast, SpeedForecast};
-use crate::{
-    cost::{CostModel, StepCost},
-    cost_shape::CostShape,
-};
+use crate::{cost::StepCost, cost_shape::CostShape};
 use lamina_plan::{Limits, Plan};
+
+/// The cost of a step: of one machine, or of several.
+pub type StepTime<'a> = &'a dyn Fn(&CostShape) -> StepCost;
 
 /// From this share of a step's time on, reading is what limits it.
 const BOUND: f64 = 0.9;
@@ -35,7 +35,7 @@ fn running(limits: &Limits, plan: &Plan, tokens: usize, batch: usize) -> usize {
 
 /// Decoding behind the first prompt, at the middle of the answer.
 pub fn decoding(
-    model: &CostModel,
+    step: StepTime<'_>,
     limits: &Limits,
     plan: &Plan,
     question: &ForecastQuestion,
@@ -44,7 +44,7 @@ pub fn decoding(
     let one = |&batch: &usize| {
         let running = running(limits, plan, before + question.gen_tokens, batch);
         let depth = before + question.gen_tokens / 2;
-        let cost = model.step(&CostShape { sequences: running, rows: 1, depth, logits: 1 });
+        let cost = step(&CostShape { sequences: running, rows: 1, depth, logits: 1 });
         SpeedForecast {
             tokens: question.gen_tokens,
             batch,
@@ -61,7 +61,7 @@ pub fn decoding(
 /// Seconds of `sequences` prompts of `tokens` tokens behind `before` others, in steps as the machine is made for; and the
 /// first step.
 fn prompt_seconds(
-    model: &CostModel,
+    step: StepTime<'_>,
     limits: &Limits,
     (before, tokens): (usize, usize),
     sequences: usize,
@@ -72,7 +72,7 @@ fn prompt_seconds(
     while done < tokens {
         let rows = limits.rows.min(tokens - done);
         let logits = usize::from(done + rows == tokens);
-        let cost = model.step(&CostShape { sequences: beside, rows, depth: before + done, logits });
+        let cost = step(&CostShape { sequences: beside, rows, depth: before + done, logits });
         seconds += cost.seconds;
         first.get_or_insert(cost);
         done += rows;
@@ -81,9 +81,9 @@ fn prompt_seconds(
 }
 
 /// Prompts of one sequence.
-pub fn prompts(model: &CostModel, limits: &Limits, question: &ForecastQuestion) -> Vec<SpeedForecast> {
+pub fn prompts(step: StepTime<'_>, limits: &Limits, question: &ForecastQuestion) -> Vec<SpeedForecast> {
     let one = |&tokens: &usize| {
-        let (seconds, first) = prompt_seconds(model, limits, (question.before.unwrap_or(0), tokens), 1);
+        let (seconds, first) = prompt_seconds(step, limits, (question.before.unwrap_or(0), tokens), 1);
         SpeedForecast {
             tokens,
             batch: 1,
@@ -99,17 +99,17 @@ pub fn prompts(model: &CostModel, limits: &Limits, question: &ForecastQuestion) 
 
 /// Jobs of each batch: all prompts, then all answers; what the cache does not hold at once comes in turns.
 pub fn jobs(
-    model: &CostModel,
+    step: StepTime<'_>,
     limits: &Limits,
     plan: &Plan,
     question: &ForecastQuestion,
 ) -> Vec<JobForecast> {
     let prompt = question.prompt.first().copied().unwrap_or(0);
     let one = |(&batch, speed): (&usize, SpeedForecast)| {
-        let (prefill, _) = prompt_seconds(model, limits, (0, prompt), batch);
+        let (prefill, _) = prompt_seconds(step, limits, (0, prompt), batch);
         let decode = (batch * question.gen_tokens.saturating_sub(1)) as f64 / speed.tok_s;
         let seconds = prefill + decode;
         JobForecast { batch, seconds, tok_s: (batch * question.gen_tokens) as f64 / seconds }
     };
-    question.batch.iter().zip(decoding(model, limits, plan, question)).map(one).collect()
+    question.batch.iter().zip(decoding(step, limits, plan, question)).map(one).collect()
 }
