@@ -145,6 +145,18 @@ fn resident() -> Option<u64> {
     Some(text.split(' ').nth(1)?.parse::<u64>().ok()? * 4096)
 }
 
+/// The most memory in a time: at one moment there may be several large bodies, each read as a tree of tens of megabytes, and at
+/// another none.
+fn peak(time: Duration) -> Option<u64> {
+    let end = Instant::now() + time;
+    let mut most = resident();
+    while Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+        most = most.max(resident());
+    }
+    most
+}
+
 #[test]
 fn whoever_asks_and_reads_gets_the_answer_in_any_storm() {
     let (clients, time) = match extent::is_whole() {
@@ -179,17 +191,15 @@ fn whoever_asks_and_reads_gets_the_answer_in_any_storm() {
                 }
             });
         }
-        std::thread::sleep(time / 2);
-        let half = resident();
-        std::thread::sleep(time / 2);
-        let grown = half.zip(resident()).map_or(0, |(half, end)| end.saturating_sub(half));
+        let (first, second) = (peak(time / 2), peak(time / 2));
+        let grown = first.zip(second).map_or(0, |(first, second)| second.saturating_sub(first));
         storm.over.store(true, Ordering::Relaxed);
         grown
     });
     let (read, slow) = (storm.read.into_inner(), storm.slow.into_inner());
     eprintln!("{read} answers, {slow} others, /health within {:?}, {} MB more", watch.worst(), grown >> 20);
     assert!(read > clients, "{read} answers");
-    assert!(grown < MOST_GROWTH, "{} MB more after the second half", grown >> 20);
+    assert!(grown < MOST_GROWTH, "{} MB more in the second half", grown >> 20);
     // Whoever was slow is gone in the end.
     let begun = Instant::now();
     wait_for(|| model.snapshot().running.is_empty() && model.snapshot().waiting.is_empty());
