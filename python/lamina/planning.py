@@ -52,7 +52,7 @@ class Plan:
     advice: List[Dict[str, Any]]
     """What could be changed for more speed (`change`, `tok_s`), the best first."""
     machines: List[Dict[str, Any]]
-    """For each number of `machines` that was asked about: `stages` with `layers` and bytes of `memory` of each machine, `context`,
+    """For each number of `machines` that was asked about, with the `link`: `stages` with `layers` and bytes of `memory` of each machine, `context`,
     `decode` and `prefill`, or the `problem` that forbids them; `replicas`, each with the whole model: `batch` and `tok_s`."""
     text: str
     """The report of `lamina plan`."""

@@ -4,7 +4,7 @@ use crate::{
     error::{Error, Result},
     headers::OpenedModel,
 };
-use lamina_plan::{Backend, Plan, op::Operands};
+use lamina_plan::{Backend, Plan, StagePlan, op::Operands, stage_borders};
 use lamina_planner::{HeadSizes, WeightSize};
 use lamina_ranks::{LayerUnit, StageShare, divide};
 use std::{collections::BTreeSet, ops::Range};
@@ -12,11 +12,39 @@ use std::{collections::BTreeSet, ops::Range};
 /// A rank that gets layers: bytes that it has free where it says so, and layers that it is to have where they are asked for.
 pub(crate) type LayerWish = (Option<u64>, Option<usize>);
 
-/// The ranges of `borders` that the leader and each rank get; the leader has `free` bytes on `backend`.
+/// What a machine gets of a model.
+pub(crate) struct LayerPart {
+    /// Marks of the plan that its layers begin and end with.
+    pub marks: Range<usize>,
+    /// What it runs: the leader embedding and head, too.
+    pub stage: StagePlan,
+}
+
+/// What the leader, which has `free` bytes on `backend`, and each rank get of `model`.
 ///
 /// # Errors
 /// When the layers cannot be divided so.
 pub(crate) fn layer_parts(
+    model: &OpenedModel<'_>,
+    backend: &dyn Backend,
+    (free, ranks): (Option<u64>, &[LayerWish]),
+) -> Result<Vec<LayerPart>> {
+    let plan = &model.plan;
+    let borders = stage_borders(plan);
+    let parts = ranges(model, backend, &borders, (free, ranks))?;
+    let one = |(i, part): (usize, Range<usize>)| {
+        let marks = borders[part.start]..borders[part.end];
+        let stage = match i {
+            0 => StagePlan::around(plan, marks.end..borders[borders.len() - 1]),
+            _ => StagePlan::between(plan, marks.clone()),
+        };
+        LayerPart { marks, stage }
+    };
+    Ok(parts.into_iter().enumerate().map(one).collect())
+}
+
+/// The ranges of `borders` that they get.
+fn ranges(
     model: &OpenedModel<'_>,
     backend: &dyn Backend,
     borders: &[usize],

@@ -10,7 +10,7 @@ use crate::{
 };
 use lamina_base::human_bytes;
 use lamina_disk::checksum;
-use lamina_plan::{Backend, KvLayout, LayerState, Plan, Runner, StagePlan, Step, stage_borders};
+use lamina_plan::{Backend, KvLayout, LayerState, Plan, Runner, StagePlan, Step};
 use lamina_planner::{CachePlan, Placement};
 use lamina_ranks::{
     AppKey, RankAbout, RankAnswer, RankError, RankLine, RankOrder, RankStage, StageAddress, StageFrame,
@@ -104,17 +104,13 @@ impl JoinedRanks {
             same_model(&rank, &own)?;
             ranks.push(rank);
         }
-        let borders = stage_borders(&model.plan);
         let asked = ranks.iter().zip(addresses).map(|(rank, at)| (rank.about.free, at.layers));
-        let free = options.placing().memory_of(backend).map(|memory| memory.free);
-        let parts = layer_parts(model, backend, &borders, (free, &asked.collect::<Vec<_>>()))?;
-        for (rank, part) in ranks.iter_mut().zip(&parts[1..]) {
-            rank.marks = borders[part.start]..borders[part.end];
-            rank.stage = StagePlan::between(&model.plan, rank.marks.clone());
+        let mut parts = layer_parts(model, backend, (own.free, &asked.collect::<Vec<_>>()))?;
+        let leader = parts.remove(0).stage;
+        for (rank, part) in ranks.iter_mut().zip(parts) {
+            (rank.marks, rank.stage) = (part.marks, part.stage);
         }
-        let theirs = borders[parts[0].end]..borders[borders.len() - 1];
-        let stage = StagePlan::around(&model.plan, theirs);
-        Ok(JoinedRanks { whole: model.plan.clone(), own: stage, kernels: own.kernels, ranks })
+        Ok(JoinedRanks { whole: model.plan.clone(), own: leader, kernels: own.kernels, ranks })
     }
 
     /// The plan of all machines.

@@ -8,20 +8,19 @@ const LEAST_ROWS: usize = 64;
 /// more parts gain little.
 const PARTS_EACH: usize = 4;
 
-/// In how many parts a step of so many rows is run by so many machines where nothing in it belongs together; fewer than two:
-/// whole.
-pub fn part_count(rows: usize, machines: usize) -> usize {
-    (rows / LEAST_ROWS).min(PARTS_EACH * machines)
+/// In how many parts a step of so many rows of `plan` is run by so many machines where nothing in it belongs together; fewer
+/// than two: whole.
+pub fn part_count(plan: &Plan, rows: usize, machines: usize) -> usize {
+    if plan.looks_ahead() { 1 } else { (rows / LEAST_ROWS).min(PARTS_EACH * machines) }
 }
 
 /// The parts that a batch is run in by so many machines; fewer than two where it has few rows, or some that belong together.
 pub(crate) fn batch_parts(batch: &Batch, plan: &Plan, machines: usize) -> Vec<Batch> {
-    let count = part_count(batch.rows(), machines);
+    let count = part_count(plan, batch.rows(), machines);
     let together = !batch.taps.is_empty()
         || !batch.addends.is_empty()
         || !batch.sees_until.is_empty()
         || !batch.numbers.is_empty()
-        || plan.looks_ahead()
         || batch.seqs.iter().any(|seq| seq.view != View::InOrder);
     if count < 2 || together {
         return vec![];
@@ -46,6 +45,7 @@ mod tests {
     fn many_rows_are_cut_and_what_belongs_together_is_not() {
         let counts = |rows| batch_parts(&batch(rows), &plan(), 2).len();
         assert_eq!([1, 127, 128, 400, 5000].map(counts), [0, 0, 2, 6, 8]);
+        assert_eq!([1, 127, 128, 400, 5000].map(|rows| part_count(&plan(), rows, 2)), [0, 1, 2, 6, 8]);
         let rows: Vec<usize> = batch_parts(&batch(400), &plan(), 2).iter().map(Batch::rows).collect();
         assert!(rows.iter().sum::<usize>() == 400 && rows.iter().all(|&rows| rows >= LEAST_ROWS), "{rows:?}");
         let tapped = Batch { taps: vec![Tap { mark: 0, rows: 0..1 }], ..batch(400) };

@@ -37,8 +37,8 @@ pub struct PlanArgs {
     /// Numbers of machines like this one: what they make of it as stages, and as replicas
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive())]
     machines: Vec<usize>,
-    /// What lies between them: 1GbE, 2.5GbE, 10GbE, 25GbE, 100GbE, or the time of a message and a rate, such as 35us,1.15GB/s
-    #[arg(long, value_name = "LINK", default_value = "10GbE", requires = "machines")]
+    #[arg(long, value_name = "LINK", default_value = "10GbE", requires = "machines",
+          help = format!("What lies between them: {}", StageLink::forms()))]
     link: StageLink,
     /// Measure the speeds of this machine anew
     #[arg(long)]

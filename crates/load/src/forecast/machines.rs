@@ -3,14 +3,14 @@
 use crate::{
     error::{Error, Result},
     headers::OpenedModel,
-    layer_parts::layer_parts,
+    layer_parts::{LayerPart, layer_parts},
     model_plan::keep,
     options::LoadOptions,
     stages::{cut_to, stage_use},
 };
 use lamina_arch::{Family, Weights};
 use lamina_base::resident_memory;
-use lamina_plan::{Backend, Limits, Memory, StagePlan, stage_borders};
+use lamina_plan::{Backend, Limits, Memory, StagePlan, StageSegment};
 use lamina_planner::{
     ForecastModel, ForecastQuestion, HeadSizes, ModelHeaders, Neighbours, Placement, SpeedTable, StagedCost,
     StagesForecast,
@@ -37,7 +37,7 @@ impl Unmeasured {
 /// Bytes of a number of a row on its way between machines.
 const NUMBER: usize = 4;
 
-/// The model in `ck` divided among as many machines as `backend`'s, of which each has the memory that this one has; why it
+/// The model in `ck` divided among so many machines that are like `backend`'s, each with the memory that there is here; why it
 /// cannot be, or has no room.
 pub(super) fn on_stages(
     ck: &Checkpoint,
@@ -50,8 +50,11 @@ pub(super) fn on_stages(
     let spec = family.spec(ck)?;
     let weights = Weights::new(ck, family, &spec).keeping(keep(options));
     let model = OpenedModel::new(ck, (family, &spec), &weights, options, backend)?;
-    let told = EqualStages::divide(&model, backend, machines, before)
-        .and_then(|stages| stages.forecast(&model, (options, question), backend, (before, speeds)));
+    let free = before.memory.map(|memory| memory.free);
+    let ranks = vec![(free, None); machines.saturating_sub(1)];
+    let told = layer_parts(&model, backend, (free, &ranks)).and_then(|parts| {
+        EqualStages(parts).forecast(&model, (options, question), backend, (before, speeds))
+    });
     match told {
         Ok(found) => Ok(Ok(found)),
         Err(Error::OutOfMemory(why) | Error::InvalidRequest(why) | Error::Unsupported(why)) => Ok(Err(why)),
@@ -59,31 +62,10 @@ pub(super) fn on_stages(
     }
 }
 
-/// What each of several equal machines runs of a model, the leader first, and how many layers.
-struct EqualStages(Vec<(StagePlan, usize)>);
+/// What each of several equal machines runs of a model, the leader first.
+struct EqualStages(Vec<LayerPart>);
 
 impl EqualStages {
-    fn divide(
-        model: &OpenedModel<'_>,
-        backend: &dyn Backend,
-        machines: usize,
-        before: Unmeasured,
-    ) -> Result<EqualStages> {
-        let plan = &model.plan;
-        let borders = stage_borders(plan);
-        let free = before.memory.map(|memory| memory.free);
-        let ranks = vec![(free, None); machines.saturating_sub(1)];
-        let parts = layer_parts(model, backend, &borders, (free, &ranks))?;
-        let layers = |from: usize, to: usize| borders[to] - borders[from];
-        let theirs = borders[parts[0].end]..borders[borders.len() - 1];
-        let mut stages = vec![(StagePlan::around(plan, theirs), layers(0, parts[0].end))];
-        stages.extend(parts[1..].iter().map(|part| {
-            let stage = StagePlan::between(plan, borders[part.start]..borders[part.end]);
-            (stage, layers(part.start, part.end))
-        }));
-        Ok(EqualStages(stages))
-    }
-
     /// Where all of it lies, by what all machines have room for, and how fast it is.
     fn forecast(
         &self,
@@ -92,11 +74,11 @@ impl EqualStages {
         backend: &dyn Backend,
         (before, speeds): (Unmeasured, &mut SpeedTable),
     ) -> Result<StagesForecast> {
-        let stored: Vec<_> = self.0.iter().map(|(stage, _)| model.stored_on(&stage.plan)).collect();
+        let stored: Vec<_> = self.0.iter().map(|part| model.stored_on(&part.stage.plan)).collect();
         let whole = model.headers(HeadSizes::default());
         let pairs = self.0.iter().zip(&stored);
         let headers: Vec<_> =
-            pairs.map(|((stage, _), weights)| ModelHeaders { plan: &stage.plan, weights, ..whole }).collect();
+            pairs.map(|(part, weights)| ModelHeaders { plan: &part.stage.plan, weights, ..whole }).collect();
         let placing = options.placing();
         let alone = || Neighbours { memory: before.memory, ..Neighbours::default() };
         let place = |headers| Placement::of(headers, backend, &placing, alone());
@@ -113,21 +95,26 @@ impl EqualStages {
             costs.push(cost);
             memory.push(parts.iter().map(|part| part.bytes).sum());
         }
-        let row_bytes = self.0[1..].iter().map(|(stage, _)| row_bytes(stage)).collect();
-        let cost = StagedCost { stages: costs, link: question.link, row_bytes, parts: part_count };
-        let context = placed[0].cache.context.min(model.spec.context.max(options.context.unwrap_or(0)));
+        // As ranks run it: steps stay whole where a machine reads weights from disk in each.
+        let reads = placed.iter().any(|placement| placement.weights.offload.is_some());
+        let parts = |rows| if reads { 1 } else { part_count(&model.plan, rows, self.0.len()) };
+        let row_bytes = self.0[1..].iter().map(|part| row_bytes(&part.stage)).collect();
+        let cost = StagedCost { stages: costs, link: question.link, row_bytes, parts: &parts };
+        let longest = model.spec.context.max(options.context.unwrap_or(0));
         Ok(StagesForecast {
-            layers: self.0.iter().map(|(_, layers)| *layers).collect(),
+            layers: self.0.iter().map(|part| part.marks.len()).collect(),
             memory,
-            context,
-            ..StagesForecast::new(&cost, (&model.plan, &limits), question)
+            context: placed[0].cache.context.min(longest),
+            streams: reads || placed.iter().any(|placement| !placement.layers.arrays.is_empty()),
+            decode: cost.decode(&model.plan, &limits, question),
+            prefill: cost.prefill(&limits, question),
         })
     }
 
     /// Cuts where they lie to what all of them have room for.
     fn agree(&self, placed: &mut [Placement]) -> Result<Limits> {
-        let one = |((stage, _), placement): (&(StagePlan, usize), &Placement)| {
-            (StageLimits::of(&placement.limits, placement.cache.context, 0), stage_use(&stage.plan))
+        let one = |(part, placement): (&LayerPart, &Placement)| {
+            (StageLimits::of(&placement.limits, placement.cache.context, 0), stage_use(&part.stage.plan))
         };
         let all: Vec<_> = self.0.iter().zip(placed.iter()).map(one).collect();
         let least = StageLimits::least(&all).map_err(|e| Error::InvalidRequest(e.to_string()))?;
@@ -139,6 +126,6 @@ impl EqualStages {
 /// Bytes of a row on its way to a rank, and on its way back.
 fn row_bytes(stage: &StagePlan) -> (usize, usize) {
     let width = |slots: &[_]| slots.iter().map(|&slot| stage.plan.width(slot) * NUMBER).sum::<usize>();
-    let sum = |of: &dyn Fn(&lamina_plan::StageSegment) -> usize| stage.segments.iter().map(of).sum();
+    let sum = |of: &dyn Fn(&StageSegment) -> usize| stage.segments.iter().map(of).sum();
     (sum(&|segment| width(&segment.enters)), sum(&|segment| width(&segment.leaves)))
 }

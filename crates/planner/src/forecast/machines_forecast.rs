@@ -1,7 +1,6 @@
 //! What several machines like this one make of a model: divided into stages, or whole on each of them.
 
-use super::{ForecastQuestion, SpeedForecast, speeds, stage_link::StageLink, staged_cost::StagedCost};
-use lamina_plan::{Limits, Plan};
+use super::{ForecastQuestion, SpeedForecast, stage_link::StageLink};
 
 /// A model on several machines like this one.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,25 +31,6 @@ pub struct StagesForecast {
     pub decode: Vec<SpeedForecast>,
     /// Prompts, one for each length.
     pub prefill: Vec<SpeedForecast>,
-}
-
-impl StagesForecast {
-    /// Speeds of `plan` over machines that agree on `limits`. Layers and memory are still to be told.
-    pub fn new(
-        cost: &StagedCost,
-        (plan, limits): (&Plan, &Limits),
-        question: &ForecastQuestion,
-    ) -> StagesForecast {
-        let step = |shape: &_| cost.step(shape);
-        StagesForecast {
-            layers: vec![],
-            memory: vec![],
-            context: 0,
-            streams: cost.streams(),
-            decode: speeds::decoding(&step, limits, plan, question),
-            prefill: speeds::prompts(&step, limits, question),
-        }
-    }
 }
 
 /// Decoding by replicas.

@@ -25,6 +25,12 @@ pub struct StageLink {
 }
 
 impl StageLink {
+    /// How one is written.
+    pub fn forms() -> String {
+        let names = KNOWN.map(|known| known.0).join(", ");
+        format!("{names}, or the time of a message and a rate, such as 35us,1.15GB/s")
+    }
+
     /// Seconds of a message of so many bytes, one way.
     pub fn message(&self, bytes: f64) -> f64 {
         self.seconds + bytes / self.rate
@@ -51,12 +57,7 @@ impl FromStr for StageLink {
             let rate = bytes(rate.trim().trim_end_matches("/s")).filter(|&rate| rate > 0)?;
             Some(StageLink { name: None, seconds: seconds(time)?, rate: rate as f64 })
         });
-        figures.ok_or_else(|| {
-            BadValue::must_be(
-                "one of 1GbE, 2.5GbE, 10GbE, 25GbE and 100GbE, or the time of a message and bytes per second, such as \
-                 35us,1.15GB/s",
-            )
-        })
+        figures.ok_or_else(|| BadValue::must_be(&StageLink::forms()))
     }
 }
 

@@ -1,33 +1,30 @@
 //! Time of a step that goes through the stages of several machines.
 
-use super::stage_link::StageLink;
+use super::{ForecastQuestion, SpeedForecast, speeds, stage_link::StageLink};
 use crate::{
     cost::{CostModel, StepCost},
     cost_shape::CostShape,
 };
+use lamina_plan::{Limits, Plan};
 
 /// The machines of a model that is divided into stages, the leader first, and the links between them.
-#[derive(Clone, Debug)]
-pub struct StagedCost {
+pub struct StagedCost<'a> {
     /// What each machine computes.
     pub stages: Vec<CostModel>,
     /// Between the leader and each rank.
     pub link: StageLink,
     /// Of each rank, bytes of a row on its way there and on its way back.
     pub row_bytes: Vec<(usize, usize)>,
-    /// In how many parts a step of so many rows goes through so many machines, one behind the other; fewer than two: whole.
-    pub parts: fn(rows: usize, machines: usize) -> usize,
+    /// In how many parts a step of so many rows goes through them, one behind the other; fewer than two: whole.
+    pub parts: &'a dyn Fn(usize) -> usize,
 }
 
-impl StagedCost {
+impl StagedCost<'_> {
     /// Time of a step: one machine computes after the other, and parts of a step follow one another. Logits are those of the
     /// last part.
     pub fn step(&self, shape: &CostShape) -> StepCost {
         let rows = shape.sequences * shape.rows;
-        let parts = match self.streams() {
-            true => 1,
-            false => (self.parts)(rows, self.stages.len()).max(1),
-        };
+        let parts = (self.parts)(rows).max(1);
         let part = part_of(shape, parts);
         let (early, last) = (self.costs(&CostShape { logits: 0, ..part }), self.costs(&part));
         let sent = self.messages((part.sequences * part.rows) as f64);
@@ -54,14 +51,14 @@ impl StagedCost {
         self.stages.iter().map(|stage| stage.step(shape)).collect()
     }
 
-    /// Whether a machine reads from disk in every step.
-    pub fn streams(&self) -> bool {
-        let reads = |stage: &CostModel| {
-            stage.experts.is_some()
-                || stage.extents.iter().any(|&bytes| bytes > 0.0)
-                || stage.layers.iter().any(Option::is_some)
-        };
-        self.stages.iter().any(reads)
+    /// Decoding of `plan` on machines that agree on `limits`, one for each batch.
+    pub fn decode(&self, plan: &Plan, limits: &Limits, question: &ForecastQuestion) -> Vec<SpeedForecast> {
+        speeds::decoding(&|shape| self.step(shape), limits, plan, question)
+    }
+
+    /// Prompts likewise, one for each length.
+    pub fn prefill(&self, limits: &Limits, question: &ForecastQuestion) -> Vec<SpeedForecast> {
+        speeds::prompts(&|shape| self.step(shape), limits, question)
     }
 
     /// Seconds of all messages of so many rows.
@@ -89,7 +86,6 @@ fn part_of(shape: &CostShape, parts: usize) -> CostShape {
 #[cfg(test)]
 mod tests {
     use super::*;
-
     use crate::{
         hardware::{Hardware, ProductSpeed},
         work::{OpWork, PastWork, ProductWork},
@@ -139,16 +135,16 @@ mod tests {
         }
     }
 
-    fn staged(machines: usize, link: &str) -> StagedCost {
+    fn staged(machines: usize, link: &str) -> StagedCost<'static> {
         StagedCost {
             stages: vec![machine(); machines],
             link: link.parse().expect("a link"),
             row_bytes: vec![(1000, 2000); machines - 1],
-            parts: |rows, machines| (rows / 64).min(4 * machines),
+            parts: &|rows| rows / 64,
         }
     }
 
-    fn seconds(cost: &StagedCost, rows: usize) -> f64 {
+    fn seconds(cost: &StagedCost<'_>, rows: usize) -> f64 {
         cost.step(&CostShape { sequences: 1, rows, depth: 0, logits: 1 }).seconds
     }
 
@@ -172,13 +168,5 @@ mod tests {
         );
         // The way back takes 128 ms for a part.
         is(seconds(&staged(2, "0s,1MB"), 512), 2.0 * 64e-3 + 64e-3 + 128e-3 + 7.0 * 128e-3);
-    }
-
-    #[test]
-    fn steps_stay_whole_where_a_machine_reads_its_weights_in_each() {
-        let mut cost = staged(2, "0s,1000GiB");
-        cost.stages[1].extents = vec![1e8];
-        cost.stages[1].disk = 1e9;
-        assert!(seconds(&cost, 512) > 2.0 * 512e-3);
     }
 }
