@@ -23,6 +23,7 @@ mod picture_chats;
 mod pictures;
 mod plan;
 mod session;
+mod shards;
 mod shift;
 mod sound_use;
 mod sounds;

@@ -15,11 +15,11 @@ use lamina::{
 use lamina_fixtures::{Models, extent, names, packaged, tokens};
 use std::path::Path;
 
-fn options() -> LoadOptions {
+pub fn options() -> LoadOptions {
     LoadOptions { threads: Some(1), context: Some(256), batch_rows: Some(32), ..LoadOptions::default() }
 }
 
-fn rank(path: &Path) -> String {
+pub fn rank(path: &Path) -> String {
     rank_at(path, LoadOptions { threads: Some(1), ..LoadOptions::default() })
 }
 
@@ -36,7 +36,7 @@ fn in_stages(path: &Path, layers: &[usize], options: LoadOptions) -> LoadOptions
     LoadOptions { stages: stages(path, layers), ..options }
 }
 
-fn request(i: usize) -> GenerateOptions {
+pub fn request(i: usize) -> GenerateOptions {
     let n = 1 + i % 2;
     let mut o = GenerateOptions { max_tokens: Some(12), ignore_eos: true, n, ..GenerateOptions::default() };
     o.sampling.set("seed", i as i64).expect("known");
@@ -45,7 +45,7 @@ fn request(i: usize) -> GenerateOptions {
 }
 
 /// All logits of a prompt, and the answers to several at once.
-fn all_bits(model: &Model) -> (Vec<u32>, Vec<Vec<Vec<Bits>>>) {
+pub fn all_bits(model: &Model) -> (Vec<u32>, Vec<Vec<Vec<Bits>>>) {
     let logits = model.logits(&tokens(70)).expect("runs").into_iter().map(f32::to_bits).collect();
     let prompt = |i: usize| Prompt::Tokens(tokens(30 + 11 * i as u32).split_off(i));
     let asked: Vec<_> = (0..4).map(|i| (prompt(i), request(i))).collect();
@@ -255,7 +255,7 @@ fn ranks_stream_and_approximate_as_one_machine_does() {
     assert!(all_bits(&load(&path, LoadOptions { stages, ..asked })) == want);
 }
 
-fn refused(path: &Path, options: LoadOptions) -> String {
+pub fn refused(path: &Path, options: LoadOptions) -> String {
     Model::load(Some(path), options).err().expect("refused").to_string()
 }
 

@@ -116,6 +116,7 @@ impl Backend for Cpu {
             shares_memory: true,
             reads_rows: true,
             binds_cache: true,
+            parts_experts: true,
             ..Capabilities::new(types, ops)
         }
     }

@@ -90,6 +90,21 @@ impl Queue for Machine {
         Ok(())
     }
 
+    fn expert_rows(&self, o: &Experts, which: Range<usize>, out: &mut Vec<f32>) -> Result<()> {
+        Machine::expert_rows(self, o, &which, out);
+        Ok(())
+    }
+
+    fn put_expert_rows(&mut self, o: &Experts, which: Range<usize>, rows: &[f32]) -> Result<()> {
+        match Machine::put_expert_rows(self, o, &which, rows) {
+            true => Ok(()),
+            false => {
+                let what = format!("{} numbers for rows of experts {which:?}", rows.len());
+                Err(BackendError::Unsupported { backend: "cpu", what })
+            }
+        }
+    }
+
     fn chosen_experts(&self, b: &Batch, o: &Experts, out: &mut Vec<(u32, f32)>) -> Result<bool> {
         Ok(self.routed(b.rows() * o.routing.top_k, out))
     }

@@ -80,9 +80,9 @@ pub use lamina_load::{
     DraftSpeed, Error, ExpertThreshold, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
     KvSwap, LoadOptions, Loaded, MachinesForecast, MemoryFit, MemoryLimit, MemoryPart, MmprojChoice,
     ModelInfo, Objective, Offload, OptionError, OptionKind, OptionSpec, PictureForecast, PictureSize,
-    PlacementPolicy, PlacementRule, Progress, ReplicasSpeed, Reporter, Result, Setting, SpeedForecast,
-    SpeedQuality, StageLink, StageList, StagesForecast, StreamInfo, StreamOptions, Surface, SwapForecast,
-    TierPercent, read_settings, settings, tokenizer as tokenizer_of, type_name,
+    PlacementPolicy, PlacementRule, Progress, RankList, ReplicasSpeed, Reporter, Result, Setting,
+    SpeedForecast, SpeedQuality, StageLink, StageList, StagesForecast, StreamInfo, StreamOptions, Surface,
+    SwapForecast, TierPercent, read_settings, settings, tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, OpCost, OpRows, Plan, Profile, ReadShare};
 pub use lamina_sound as sound;

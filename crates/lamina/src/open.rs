@@ -49,8 +49,8 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
 /// When it cannot be found, read or supported, or the device cannot be measured. A model that does not fit is no error: its
 /// forecast says so.
 pub fn plan(path: Option<&Path>, options: &LoadOptions, question: &ForecastQuestion) -> Result<Forecast> {
-    if options.has_stages() {
-        let text = "a forecast tells of machines like this one: leave stages out, and say how many machines; loading says what each \
+    if options.has_ranks() {
+        let text = "a forecast tells of machines like this one: leave stages and tp out, and say how many machines; loading says what each \
              rank has room for";
         return Err(Error::InvalidRequest(text.into()));
     }

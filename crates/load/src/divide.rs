@@ -29,7 +29,7 @@ pub fn open_beside(
     progress: Progress<'_>,
 ) -> Result<Loaded> {
     // What the device has no room for is then computed by ranks.
-    if options.has_stages() || has_all(ck, options, &*device)? {
+    if options.has_ranks() || has_all(ck, options, &*device)? {
         return open_on(ck, options, device, progress);
     }
     let host = host()?;

@@ -6,12 +6,13 @@ use crate::{
     lora::Loras,
     model_plan::model_plan,
     options::LoadOptions,
-    uploads::WeightSource,
+    uploads::{WeightSource, weight_parts},
 };
 use lamina_arch::{Family, ModelSpec, Weights};
 use lamina_base::DType;
 use lamina_plan::{Backend, BackendError, Plan, WeightSpec};
 use lamina_planner::{HeadSizes, ModelFiles, ModelHeaders, WeightHeader};
+use lamina_ranks::RankPart;
 use lamina_store::Checkpoint;
 
 /// A model before any of its weights is read.
@@ -39,7 +40,7 @@ impl<'a> OpenedModel<'a> {
     ) -> Result<OpenedModel<'a>> {
         let (plan, loras) = model_plan(ck, (family, spec), weights, options, backend)?;
         check_plan(backend, &plan)?;
-        let from = WeightSource { weights, dtype: options.dtype };
+        let from = WeightSource::new(weights, options.dtype);
         let reads_rows = backend.capabilities().reads_rows;
         let adapter = WeightHeader { dtype: DType::F32, held_bytes: None, of_adapter: true };
         let one = |spec: &WeightSpec| match loras.has(spec) {
@@ -50,9 +51,14 @@ impl<'a> OpenedModel<'a> {
         Ok(OpenedModel { ck, spec, from, plan, loras, stored })
     }
 
-    /// The same model, of which this machine runs `stage` alone.
-    pub fn running(self, stage: &Plan) -> OpenedModel<'a> {
-        OpenedModel { plan: stage.clone(), stored: self.stored_on(stage), ..self }
+    /// The same model, of which this machine runs `part` alone.
+    pub fn running(self, part: &RankPart) -> OpenedModel<'a> {
+        let (plan, stored) = (part.plan().clone(), self.stored_on(part.plan()));
+        let from = match part {
+            RankPart::Stage(_) => self.from,
+            RankPart::Shard(shard) => WeightSource { parts: weight_parts(shard), ..self.from },
+        };
+        OpenedModel { plan, stored, from, ..self }
     }
 
     /// Its weights as a machine has them that runs `stage` alone.

@@ -156,7 +156,7 @@ impl<'a> PlannedHead<'a> {
 
     /// Bytes that it takes beside the model, but for its pages.
     fn bytes(&self, backend: &dyn Backend) -> Result<u64> {
-        let from = WeightSource { weights: self.weights, dtype: self.dtype };
+        let from = WeightSource::new(self.weights, self.dtype);
         let own = self.plans.iter().flat_map(|p| &p.weights).filter(|w| is_own(w));
         own.map(|spec| from.bytes(backend, spec)).sum()
     }
@@ -243,7 +243,7 @@ impl<'a> PlannedHead<'a> {
         plan: &Plan,
         model: &UploadedModel<'_>,
     ) -> Result<Vec<BackendWeight>> {
-        let own = WeightSource { weights: self.weights, dtype: self.dtype };
+        let own = WeightSource::new(self.weights, self.dtype);
         let threads = backend.about().threads;
         let one = |spec: &WeightSpec| {
             let shared = model.plan.weights.iter().position(|w| w == spec).filter(|_| !is_own(spec));

@@ -55,7 +55,7 @@ pub use lamina_planner::{
     PlacementPolicy, PlacementRule, ReplicasSpeed, SpeedForecast, SpeedQuality, StageLink, StagesForecast,
     StreamOptions, SwapForecast, TierPercent,
 };
-pub use lamina_ranks::{AppKey, RankError, RankLine, StageList, greet};
+pub use lamina_ranks::{AppKey, RankError, RankLine, RankList, StageList, greet};
 pub use lora::{AdapterPath, lora_scales};
 pub use mmproj::{FoundMmproj, MmprojChoice};
 pub use open::{Loaded, open_on};

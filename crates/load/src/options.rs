@@ -23,7 +23,7 @@ use lamina_planner::{
     BadValue, MemoryLimit, Objective, Offload, PlacementOptions, PlacementPolicy, PlacementRule,
     StreamOptions, TierPercent, bytes,
 };
-use lamina_ranks::StageList;
+use lamina_ranks::{RankList, StageList};
 use std::{ffi::OsStr, num::NonZeroUsize, path::PathBuf};
 
 /// Who answers.
@@ -92,6 +92,9 @@ settings! {
             /// Ranks that compute layers of the model, each a process of lamina rank, mostly on another machine: HOST:PORT, or
             /// HOST:PORT=LAYERS, in the order of the layers [default: none]
             stages: StageList = StageList::default(), "HOST:PORT,.." | "rpc" {on ALL};
+            /// Ranks that compute some rows of each matrix of the model (tensor parallel), each a process of lamina rank on
+            /// another machine or socket: one answer comes faster. HOST:PORT of each [default: none]
+            tp: RankList = RankList::default(), "HOST:PORT,.." | "tensor_parallel" {on ALL};
             /// Weights that do not fit into memory: auto reads them from disk, never refuses the model [default: auto]
             offload: Offload = Offload::Auto, "HOW" {on MACHINE};
             /// What requests are served for: latency, or throughput for jobs that count as a whole. It changes the policy,
@@ -213,9 +216,9 @@ impl LoadOptions {
         asked.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value?))).collect()
     }
 
-    /// True where other machines compute layers too.
-    pub fn has_stages(&self) -> bool {
-        !self.stages.0.is_empty()
+    /// True where other machines compute a part of the model.
+    pub fn has_ranks(&self) -> bool {
+        !self.stages.0.is_empty() || !self.tp.0.is_empty()
     }
 
     /// True where a model may be divided between a device and the host: on a device that was named, or where something is
@@ -232,6 +235,7 @@ read_settings! {
     KvSwap: Size;
     MemoryLimit: Size;
     PlacementRule: Text;
+    RankList: Text;
     StageList: Text;
     TierPercent: Text;
     Objective: Text = |text| match text {

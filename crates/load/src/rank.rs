@@ -1,4 +1,4 @@
-//! A stage of a model for a leader on another machine.
+//! A part of a model for a leader on another machine: some of its layers, or some rows of each matrix.
 
 use crate::{
     error::{Error, Result},
@@ -6,19 +6,21 @@ use crate::{
     model_plan::keep,
     open::PlacedWeights,
     options::LoadOptions,
-    stages::about,
+    stages::{about, holds_experts, shares_experts},
     uploads::Progress,
 };
 use lamina_arch::{Family, Weights};
-use lamina_plan::{Backend, Runner, StagePlan, Step};
+use lamina_plan::{Backend, Runner, ShardPlan, StagePlan, Step};
 use lamina_planner::{HeadSizes, Neighbours, Placement};
-use lamina_ranks::{RankAnswer, RankError, RankLine, RankOrder, StageFrame, StageLimits, StageModel, follow};
+use lamina_ranks::{
+    RankAnswer, RankError, RankLine, RankOrder, RankPart, StageFrame, StageLimits, StageModel, follow,
+};
 use lamina_store::Checkpoint;
 
 /// Told what a rank does for its leader: a line for people.
 pub type RankReport<'a> = &'a (dyn Fn(&str) + Sync);
 
-/// Runs a stage of the model in `ck` on `backend` for the leader behind `line`, until that is gone. Of `own`, what speaks of
+/// Runs a part of the model in `ck` on `backend` for the leader behind `line`, until that is gone. Of `own`, what speaks of
 /// this machine counts: threads, memory, where weights lie; the leader says the rest.
 ///
 /// # Errors
@@ -32,11 +34,11 @@ pub fn serve_stage(
 ) -> std::result::Result<(), RankError> {
     let asked = stage_model(line)?;
     let done = prepare(ck, own, backend, (line, &asked), (report, progress));
-    let (mut runner, stage) = done.inspect_err(|e| {
+    let (mut runner, part) = done.inspect_err(|e| {
         // Nobody may be there to read it.
         _ = line.refuse(&e.to_string());
     })?;
-    follow(line, &mut runner, &stage)
+    follow(line, &mut runner, &part)
 }
 
 /// What the leader wants to run.
@@ -89,7 +91,7 @@ fn prepare(
     backend: Box<dyn Backend>,
     (line, asked): (&RankLine, &StageModel),
     (report, progress): (RankReport<'_>, Progress<'_>),
-) -> std::result::Result<(Runner, StagePlan), RankError> {
+) -> std::result::Result<(Runner, RankPart), RankError> {
     let told = |e: crate::Error| RankError::Told(e.to_string());
     let options = options(own, asked).map_err(told)?;
     let family = Family::of(ck).map_err(|e| told(e.into()))?;
@@ -97,12 +99,17 @@ fn prepare(
     let weights = Weights::new(ck, family, &spec).keeping(keep(&options));
     let mut opened = OpenedModel::new(ck, (family, &spec), &weights, &options, &*backend).map_err(told)?;
     line.send_value(StageFrame::Answer, &RankAnswer::Opened(about(&opened, &options, &*backend)))?;
-    let stage = match line.next_value(StageFrame::Order)? {
+    let part = match line.next_value(StageFrame::Order)? {
         RankOrder::Place { first, last } => stage(&opened, first, last)?,
-        other => return Err(RankError::Frame(format!("{other:?} came in place of a stage"))),
+        RankOrder::Shard { rank, ranks } => {
+            shares_experts(&opened.plan, &*backend).map_err(told)?;
+            shard(&opened, rank, ranks)?
+        }
+        other => return Err(RankError::Frame(format!("{other:?} came in place of a part"))),
     };
-    opened = opened.running(&stage.plan);
+    opened = opened.running(&part);
     let (mut placement, sizes) = place(&opened, &options, &*backend).map_err(told)?;
+    holds_experts(&part, &placement).map_err(told)?;
     line.send_value(StageFrame::Answer, &RankAnswer::Placed(sizes))?;
     match line.next_value::<RankOrder>(StageFrame::Order)? {
         RankOrder::Load(asked) => {
@@ -114,21 +121,29 @@ fn prepare(
         }
         other => return Err(RankError::Frame(format!("{other:?} came in place of limits"))),
     }
-    report("loading its stage");
+    report("loading its part");
     let wanted = |done, all| progress(done, all) && !line.is_gone();
     let loaded = PlacedWeights::load(&*backend, &opened, &placement, &options, &wanted).map_err(told)?.0;
-    let runner = loaded.step(backend, stage.plan.clone(), placement.limits, None).map_err(told)?;
+    let runner = loaded.step(backend, part.plan().clone(), placement.limits, None).map_err(told)?;
     let streams = placement.weights.offload.is_some();
     line.send_value(StageFrame::Answer, &ready(&runner, streams)?)?;
     report("ready");
-    Ok((runner, stage))
+    Ok((runner, part))
 }
 
 /// The stage between two marks of the plan.
-fn stage(model: &OpenedModel<'_>, first: usize, last: usize) -> std::result::Result<StagePlan, RankError> {
+fn stage(model: &OpenedModel<'_>, first: usize, last: usize) -> std::result::Result<RankPart, RankError> {
     match first < last && last < model.plan.marks.len() {
-        true => Ok(StagePlan::between(&model.plan, first..last)),
+        true => Ok(RankPart::Stage(StagePlan::between(&model.plan, first..last))),
         false => Err(RankError::Frame(format!("a stage from mark {first} to {last}"))),
+    }
+}
+
+/// Rank `rank` of `ranks`: not the first one, which leads.
+fn shard(model: &OpenedModel<'_>, rank: usize, ranks: usize) -> std::result::Result<RankPart, RankError> {
+    match (1..ranks).contains(&rank) {
+        true => Ok(RankPart::Shard(ShardPlan::of(&model.plan, rank, ranks))),
+        false => Err(RankError::Frame(format!("rank {rank} of {ranks}"))),
     }
 }
 

@@ -1,4 +1,5 @@
-//! A model whose layers other machines run too: what is agreed upon with them before weights are read.
+//! A model that other machines run too, some layers each or some rows of each matrix: what is agreed upon with them before
+//! weights are read.
 
 use crate::{
     error::{Error, Result},
@@ -10,11 +11,11 @@ use crate::{
 };
 use lamina_base::human_bytes;
 use lamina_disk::checksum;
-use lamina_plan::{Backend, KvLayout, LayerState, Plan, Runner, StagePlan, Step};
+use lamina_plan::{Backend, KvLayout, LayerState, Plan, Runner, ShardPlan, Step, op::Op};
 use lamina_planner::{CachePlan, Placement};
 use lamina_ranks::{
-    AppKey, RankAbout, RankAnswer, RankError, RankLine, RankOrder, RankStage, StageAddress, StageFrame,
-    StageLimits, StageModel, StageUse, StagedStep, join,
+    AppKey, RankAbout, RankAnswer, RankError, RankLine, RankOrder, RankPart, RankShard, RankStage,
+    ShardedStep, StageFrame, StageLimits, StageModel, StageUse, StagedStep, join,
 };
 use std::{
     net::ToSocketAddrs,
@@ -32,9 +33,26 @@ struct JoinedRank {
     line: RankLine,
     name: String,
     about: RankAbout,
-    /// Marks of the plan that its stage begins and ends with.
-    marks: Range<usize>,
-    stage: StagePlan,
+    share: RankShare,
+    part: RankPart,
+}
+
+/// What a rank is asked for.
+#[derive(Debug)]
+enum RankShare {
+    /// Layers between these marks of the plan.
+    Layers(Range<usize>),
+    /// Rows of each matrix: its number, and how many ranks there are.
+    Rows(usize, usize),
+}
+
+impl RankShare {
+    fn order(&self) -> RankOrder {
+        match *self {
+            RankShare::Layers(Range { start, end }) => RankOrder::Place { first: start, last: end },
+            RankShare::Rows(rank, ranks) => RankOrder::Shard { rank, ranks },
+        }
+    }
 }
 
 impl JoinedRank {
@@ -49,24 +67,29 @@ impl JoinedRank {
     }
 
     fn answer(&self, goes_on: &dyn Fn() -> bool) -> Result<RankAnswer> {
-        let mut alive = || match goes_on() {
-            true => Ok(()),
-            false => Err(RankError::Told("loading was cancelled".into())),
-        };
-        let (kind, payload) = self.line.next_while(&mut alive).map_err(|e| of_rank(&self.name, e))?;
-        match kind {
-            StageFrame::Answer => serde_json::from_slice(&payload).map_err(|e| of_rank(&self.name, e.into())),
-            other => Err(unexpected(&self.name, &other)),
-        }
+        answer(&self.line, &self.name, goes_on)
     }
 }
 
-/// Ranks of a model, and which layers each of them has.
+/// What the rank `name` answers, waited for as long as `goes_on`.
+fn answer(line: &RankLine, name: &str, goes_on: &dyn Fn() -> bool) -> Result<RankAnswer> {
+    let mut alive = || match goes_on() {
+        true => Ok(()),
+        false => Err(RankError::Told("loading was cancelled".into())),
+    };
+    let (kind, payload) = line.next_while(&mut alive).map_err(|e| of_rank(name, e))?;
+    match kind {
+        StageFrame::Answer => serde_json::from_slice(&payload).map_err(|e| of_rank(name, e.into())),
+        other => Err(unexpected(name, &other)),
+    }
+}
+
+/// Ranks of a model, and what each of them has.
 pub(crate) struct JoinedRanks {
     /// The plan of all machines.
     whole: Plan,
     /// What the leader's own machine runs.
-    own: StagePlan,
+    own: RankPart,
     kernels: String,
     ranks: Vec<JoinedRank>,
 }
@@ -75,42 +98,58 @@ impl JoinedRanks {
     /// Divides `model` among `backend` and the ranks that `options` name; all of it is the backend's where they name none.
     ///
     /// # Errors
-    /// When one cannot be reached or has another model; when the layers cannot be divided as asked.
+    /// When one cannot be reached or has another model; when it cannot be divided as asked.
     pub fn divide<'a>(
         model: OpenedModel<'a>,
         options: &LoadOptions,
         backend: &dyn Backend,
     ) -> Result<(OpenedModel<'a>, Option<JoinedRanks>)> {
-        if !options.has_stages() {
+        if !options.has_ranks() {
             return Ok((model, None));
         }
-        let ranks = JoinedRanks::meet(&model, options, backend)?;
-        Ok((model.running(&ranks.own.plan), Some(ranks)))
+        let ranks = match &options.tp.0[..] {
+            [] => JoinedRanks::in_stages(&model, options, backend)?,
+            addresses => JoinedRanks::in_shards(&model, options, addresses, backend)?,
+        };
+        Ok((model.running(&ranks.own), Some(ranks)))
     }
 
-    fn meet(model: &OpenedModel<'_>, options: &LoadOptions, backend: &dyn Backend) -> Result<JoinedRanks> {
-        let addresses = &options.stages.0;
-        let (key, own) = (key_for(addresses)?, about(model, options, backend));
-        let order = RankOrder::Open(stage_model(options));
-        let mut ranks = vec![];
-        for StageAddress { address, .. } in addresses {
-            let line = join_soon(address, key.as_ref()).map_err(|e| of_rank(address, e))?;
-            let (marks, stage) = (0..0, StagePlan::between(&model.plan, 0..0));
-            let mut rank = JoinedRank { line, name: address.clone(), about: own.clone(), marks, stage };
-            match rank.ask(&order, &|| true)? {
-                RankAnswer::Opened(about) => rank.about = about,
-                other => return Err(unexpected(address, &other)),
-            }
-            same_model(&rank, &own)?;
-            ranks.push(rank);
-        }
-        let asked = ranks.iter().zip(addresses).map(|(rank, at)| (rank.about.free, at.layers));
-        let mut parts = layer_parts(model, backend, (own.free, &asked.collect::<Vec<_>>()))?;
-        let leader = parts.remove(0).stage;
-        for (rank, part) in ranks.iter_mut().zip(parts) {
-            (rank.marks, rank.stage) = (part.marks, part.stage);
-        }
+    fn in_stages(
+        model: &OpenedModel<'_>,
+        options: &LoadOptions,
+        backend: &dyn Backend,
+    ) -> Result<JoinedRanks> {
+        let stages = &options.stages.0;
+        let addresses: Vec<&String> = stages.iter().map(|stage| &stage.address).collect();
+        let own = about(model, options, backend);
+        let met = meet(&addresses, options, &own)?;
+        let asked = met.iter().zip(stages).map(|(rank, at)| (rank.about.free, at.layers));
+        let parts = layer_parts(model, backend, (own.free, &asked.collect::<Vec<_>>()))?;
+        let mut parts =
+            parts.into_iter().map(|part| (RankShare::Layers(part.marks), RankPart::Stage(part.stage)));
+        let leader = parts.next().expect("the leader has a part").1;
+        let ranks = met.into_iter().zip(parts).map(MetRank::joined).collect();
         Ok(JoinedRanks { whole: model.plan.clone(), own: leader, kernels: own.kernels, ranks })
+    }
+
+    fn in_shards(
+        model: &OpenedModel<'_>,
+        options: &LoadOptions,
+        addresses: &[String],
+        backend: &dyn Backend,
+    ) -> Result<JoinedRanks> {
+        if !options.stages.0.is_empty() {
+            let text = "stages and tp are both given: a model is divided by one of them";
+            return Err(Error::InvalidRequest(text.into()));
+        }
+        shares_experts(&model.plan, backend)?;
+        let own = about(model, options, backend);
+        let met = meet(&addresses.iter().collect::<Vec<_>>(), options, &own)?;
+        let count = met.len() + 1;
+        let part = |rank: usize| RankPart::Shard(ShardPlan::of(&model.plan, rank, count));
+        let parts = (1..count).map(|rank| (RankShare::Rows(rank, count), part(rank)));
+        let ranks = met.into_iter().zip(parts).map(MetRank::joined).collect();
+        Ok(JoinedRanks { whole: model.plan.clone(), own: part(0), kernels: own.kernels, ranks })
     }
 
     /// The plan of all machines.
@@ -122,7 +161,7 @@ impl JoinedRanks {
     pub fn kernels(ranks: Option<&JoinedRanks>, own: String) -> String {
         let Some(joined) = ranks.filter(|joined| joined.mixed()) else { return own };
         // Pages hold what each machine has written of its layers, in its own form.
-        let others = joined.ranks.iter().map(|rank| (rank.about.kernels.as_str(), &rank.marks));
+        let others = joined.ranks.iter().map(|rank| (rank.about.kernels.as_str(), &rank.share));
         format!("{own} before {:?}", others.collect::<Vec<_>>())
     }
 
@@ -136,13 +175,13 @@ impl JoinedRanks {
     /// # Errors
     /// When one of them has no room, or is gone.
     pub fn place(&self, placement: &mut Placement, goes_on: &dyn Fn() -> bool) -> Result<Vec<String>> {
+        holds_experts(&self.own, placement)?;
         let weights = placement.weights.sizes.iter().map(|size| size.bytes).sum();
         let limits = StageLimits::of(&placement.limits, placement.cache.context, weights);
-        let mut all = vec![(limits, stage_use(&self.own.plan))];
+        let mut all = vec![(limits, stage_use(self.own.plan()))];
         for rank in &self.ranks {
-            let order = RankOrder::Place { first: rank.marks.start, last: rank.marks.end };
-            match rank.ask(&order, goes_on)? {
-                RankAnswer::Placed(limits) => all.push((limits, stage_use(&rank.stage.plan))),
+            match rank.ask(&rank.share.order(), goes_on)? {
+                RankAnswer::Placed(limits) => all.push((limits, stage_use(rank.part.plan()))),
                 other => return Err(unexpected(&rank.name, &other)),
             }
         }
@@ -154,7 +193,7 @@ impl JoinedRanks {
         if self.mixed() {
             let own = &self.kernels;
             notes.push(format!(
-                "not all stages compute with {own}: answers may differ in their last bits from those of one machine"
+                "not all machines compute with {own}: answers may differ in their last bits from those of one machine"
             ));
         }
         Ok(notes)
@@ -173,17 +212,96 @@ impl JoinedRanks {
     ) -> Result<Box<dyn Step>> {
         let Some(joined) = ranks else { return Ok(Box::new(own)) };
         let goes_on = || progress(total, total);
-        let (mut stages, mut streams) = (vec![], streams);
+        let (mut ready, mut streams) = (vec![], streams);
         for rank in joined.ranks {
             match rank.answer(&goes_on)? {
                 RankAnswer::Ready { pages, state, streams: there } => {
                     streams |= there;
-                    stages.push(RankStage::new(rank.line, &rank.name, &rank.stage, pages, state));
+                    ready.push((rank, pages, state));
                 }
                 other => return Err(unexpected(&rank.name, &other)),
             }
         }
-        Ok(Box::new(StagedStep::new(joined.whole, own, joined.own, stages, streams)))
+        Ok(match joined.own {
+            RankPart::Stage(leader) => {
+                let stage = |(rank, pages, state): (JoinedRank, _, _)| match rank.part {
+                    RankPart::Stage(stage) => {
+                        Some(RankStage::new(rank.line, &rank.name, &stage, pages, state))
+                    }
+                    RankPart::Shard(_) => None,
+                };
+                let stages = ready.into_iter().filter_map(stage).collect();
+                Box::new(StagedStep::new(joined.whole, own, leader, stages, streams))
+            }
+            RankPart::Shard(leader) => {
+                let shards =
+                    ready.into_iter().map(|(rank, ..)| RankShard::new(rank.line, &rank.name)).collect();
+                Box::new(ShardedStep::new(joined.whole, own, leader, shards))
+            }
+        })
+    }
+}
+
+/// A rank that has the same model, before it is told what to do.
+struct MetRank {
+    line: RankLine,
+    name: String,
+    about: RankAbout,
+}
+
+impl MetRank {
+    fn joined((met, (share, part)): (MetRank, (RankShare, RankPart))) -> JoinedRank {
+        let MetRank { line, name, about } = met;
+        JoinedRank { line, name, about, share, part }
+    }
+}
+
+/// Meets the ranks at these addresses, which have the model that the leader has, described by `own`.
+fn meet(addresses: &[&String], options: &LoadOptions, own: &RankAbout) -> Result<Vec<MetRank>> {
+    let (key, order) = (key_for(addresses)?, RankOrder::Open(stage_model(options)));
+    let mut ranks = vec![];
+    for &address in addresses {
+        let line = join_soon(address, key.as_ref()).map_err(|e| of_rank(address, e))?;
+        line.send_value(StageFrame::Order, &order).map_err(|e| of_rank(address, e))?;
+        match answer(&line, address, &|| true)? {
+            RankAnswer::Opened(about) => {
+                same_model(address, &about, own)?;
+                ranks.push(MetRank { line, name: address.clone(), about });
+            }
+            other => return Err(unexpected(address, &other)),
+        }
+    }
+    Ok(ranks)
+}
+
+/// Refuses a mixture of experts where the machine cannot compute some of them alone.
+///
+/// # Errors
+/// Where it cannot.
+pub(crate) fn shares_experts(plan: &Plan, backend: &dyn Backend) -> Result<()> {
+    let mixed = plan.ops.iter().any(|op| matches!(op, Op::Experts(_)));
+    match mixed && !backend.capabilities().parts_experts {
+        true => Err(Error::Unsupported(format!(
+            "a mixture of experts with tp on {}: it is divided among processors alone; divide its layers with stages",
+            backend.about().device
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses experts that are read from disk, where others compute the rest of them.
+///
+/// # Errors
+/// Where they are.
+pub(crate) fn holds_experts(part: &RankPart, placement: &Placement) -> Result<()> {
+    let shard = matches!(part, RankPart::Shard(_));
+    match shard && placement.weights.offload.as_ref().is_some_and(|offload| offload.experts.is_some()) {
+        true => Err(Error::OutOfMemory(
+            "with tp, all experts that a machine computes have to fit into its memory: take more ranks, or divide layers with \
+             stages"
+                .into(),
+        )),
+        false => Ok(()),
     }
 }
 
@@ -256,12 +374,11 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 /// Refuses a rank that would compute something else.
-fn same_model(rank: &JoinedRank, own: &RankAbout) -> Result<()> {
+fn same_model(name: &str, about: &RankAbout, own: &RankAbout) -> Result<()> {
     let other = |what: &str| {
-        let name = &rank.name;
         Err(Error::InvalidRequest(format!("the rank {name} has {what}: give all machines the same files")))
     };
-    match &rank.about {
+    match about {
         about if about.files != own.files => other("another model, or other adapters"),
         about if about.plan != own.plan => other("another plan of this model"),
         _ => Ok(()),
@@ -269,9 +386,9 @@ fn same_model(rank: &JoinedRank, own: &RankAbout) -> Result<()> {
 }
 
 /// The key of the app: needed where a rank is on another machine.
-fn key_for(addresses: &[StageAddress]) -> Result<Option<AppKey>> {
-    let local = |rank: &StageAddress| {
-        let found = rank.address.to_socket_addrs();
+fn key_for(addresses: &[&String]) -> Result<Option<AppKey>> {
+    let local = |address: &&String| {
+        let found = address.to_socket_addrs();
         found.is_ok_and(|mut found| found.all(|address| address.ip().is_loopback()))
     };
     let key = AppKey::of_environment_unless(addresses.iter().all(local));
@@ -279,13 +396,13 @@ fn key_for(addresses: &[StageAddress]) -> Result<Option<AppKey>> {
 }
 
 fn note(rank: &JoinedRank, bytes: u64) -> String {
-    let Range { start, end } = rank.marks;
     let (name, device, bytes) = (&rank.name, &rank.about.device, human_bytes(bytes));
-    let layers = match end - start {
-        1 => format!("layer {start} is"),
-        _ => format!("layers {start} to {} are", end - 1),
+    let what = match rank.share {
+        RankShare::Layers(Range { start, end }) if end - start == 1 => format!("layer {start} is"),
+        RankShare::Layers(Range { start, end }) => format!("layers {start} to {} are", end - 1),
+        RankShare::Rows(_, ranks) => format!("1 of {ranks} parts of each matrix is"),
     };
-    format!("{layers} computed by {name} ({device}), which has {bytes} of weights")
+    format!("{what} computed by {name} ({device}), which has {bytes} of weights")
 }
 
 fn of_rank(name: &str, e: RankError) -> Error {

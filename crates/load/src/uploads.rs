@@ -6,8 +6,9 @@ use crate::{
 };
 use lamina_arch::{Weights, weights::Tensor};
 use lamina_base::{DType, human_bytes, on_threads};
-use lamina_plan::{Backend, BackendWeight, Plan, WeightKind, WeightSpec};
+use lamina_plan::{Backend, BackendWeight, Plan, ShardPlan, ShardWeight, WeightKind, WeightSpec};
 use lamina_planner::{WeightHeader, WeightSize};
+use std::collections::HashMap;
 
 /// Told how many bytes of the weights are loaded, and how many there are; returning false gives up.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> bool + Sync);
@@ -17,6 +18,21 @@ pub(crate) struct WeightSource<'a> {
     pub weights: &'a Weights<'a>,
     /// Type to quantize matrices to, if any.
     pub dtype: Option<DType>,
+    /// By their names, weights that are some rows of larger ones.
+    pub parts: HashMap<String, ShardWeight>,
+}
+
+/// Weights of `shard` that are some rows of larger ones, by their names.
+pub(crate) fn weight_parts(shard: &ShardPlan) -> HashMap<String, ShardWeight> {
+    let weights = shard.plan.weights.iter().zip(&shard.weights);
+    weights.filter_map(|(spec, part)| Some((spec.name.clone(), part.clone()?))).collect()
+}
+
+impl<'a> WeightSource<'a> {
+    /// Weights as they are named, of which matrices become `dtype` where that is given.
+    pub fn new(weights: &'a Weights<'a>, dtype: Option<DType>) -> WeightSource<'a> {
+        WeightSource { weights, dtype, parts: HashMap::new() }
+    }
 }
 
 impl WeightSource<'_> {
@@ -47,8 +63,13 @@ impl WeightSource<'_> {
         if spec.is_elsewhere() {
             return Ok((Tensor::from_f32(&spec.name, 1, 1, &[0.0]), 0));
         }
-        let (rows, cols) = spec.kind.shape();
-        let tensor = self.weights.get(&spec.name, rows, cols)?;
+        let part = self.parts.get(&spec.name);
+        let whole = part.map_or(spec, |part| &part.whole);
+        let (rows, cols) = whole.kind.shape();
+        let mut tensor = self.weights.get(&whole.name, rows, cols)?;
+        if let Some(part) = part {
+            tensor = tensor.slice(part.rows.clone());
+        }
         let stored = tensor.bytes() as u64;
         match self.dtype.filter(|_| spec.kind.is_matrix()) {
             Some(dtype) => Ok((requantize(tensor, dtype, threads)?, stored)),

@@ -141,7 +141,13 @@ impl<B: Backend + Panels + Clone + 'static> Sizes for Throttled<B> {
 impl<B: Backend + Panels + Clone + 'static> Backend for Throttled<B> {
     fn capabilities(&self) -> Capabilities {
         let all = self.inner.capabilities();
-        Capabilities { shares_memory: false, reads_rows: false, binds_cache: false, ..all }
+        Capabilities {
+            shares_memory: false,
+            reads_rows: false,
+            binds_cache: false,
+            parts_experts: false,
+            ..all
+        }
     }
 
     fn handle(&self) -> Option<Box<dyn Backend>> {

@@ -50,6 +50,9 @@ pub struct Capabilities {
     pub reads_rows: bool,
     /// Machines take pages of layers that lie elsewhere, see [`Queue::bind_cache`](crate::Queue::bind_cache).
     pub binds_cache: bool,
+    /// Machines compute some experts while others compute the rest, see
+    /// [`Queue::expert_rows`](crate::Queue::expert_rows).
+    pub parts_experts: bool,
 }
 
 impl Capabilities {
@@ -64,6 +67,7 @@ impl Capabilities {
             shares_memory: false,
             reads_rows: false,
             binds_cache: false,
+            parts_experts: false,
         }
     }
 }

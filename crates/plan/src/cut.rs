@@ -55,6 +55,23 @@ fn matrices(op: &Op) -> Option<Vec<WeightId>> {
 /// When the parts of an operator do not hold each of its rows once, an operator is none of [`cuttable`], or the two halves
 /// of a gated one are cut differently.
 pub fn cut(plan: Plan, cuts: &[Vec<Vec<PartRows>>]) -> CutPlan {
+    for (op, parts) in plan.ops.iter().zip(cuts).filter(|(_, parts)| !parts.is_empty()) {
+        check(&plan, op, parts);
+    }
+    in_parts(plan, cuts)
+}
+
+/// The plan of a machine that has some rows of its matrices: operator `i` multiplies with `own[i]` of them and fills these
+/// columns alone; where that is empty, it stays whole.
+///
+/// # Panics
+/// As [`cut`] does, but for rows that are left out.
+pub(crate) fn keep_rows(plan: Plan, own: &[Vec<PartRows>]) -> CutPlan {
+    let part = |rows: &Vec<PartRows>| if rows.is_empty() { vec![] } else { vec![rows.clone()] };
+    in_parts(plan, &own.iter().map(part).collect::<Vec<_>>())
+}
+
+fn in_parts(plan: Plan, cuts: &[Vec<Vec<PartRows>>]) -> CutPlan {
     let sources = plan.weights.iter().enumerate();
     let mut c = PlanCutter {
         sources: sources.map(|(i, w)| (WeightId(i as u32), 0..w.kind.shape().0)).collect(),
@@ -69,7 +86,6 @@ pub fn cut(plan: Plan, cuts: &[Vec<Vec<PartRows>>]) -> CutPlan {
         if parts.is_empty() {
             c.ops.push(op.clone());
         } else {
-            check(&plan, op, parts);
             parts.iter().for_each(|rows| c.part(op, rows));
         }
     }
@@ -80,7 +96,7 @@ pub fn cut(plan: Plan, cuts: &[Vec<Vec<PartRows>>]) -> CutPlan {
 }
 
 /// The name of some rows of a matrix.
-fn part_name(name: &str, rows: &Range<usize>) -> String {
+pub(crate) fn part_name(name: &str, rows: &Range<usize>) -> String {
     format!("{name}[{}..{}]", rows.start, rows.end)
 }
 

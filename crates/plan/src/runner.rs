@@ -7,8 +7,9 @@ use crate::{
     error::{BackendError, Result},
     inside::InsideLooks,
     limits::Limits,
-    op::{Ops, run},
+    op::{Op, Ops, run},
     plan::{Mark, Plan},
+    routed_experts::RoutedExperts,
     slot::{RowKind, Slot},
     step::{Rows, Step, Ticket},
     stream_counts::StreamCounts,
@@ -16,6 +17,15 @@ use crate::{
     watch::Watch,
 };
 use std::{ops::Range, time::Instant};
+
+/// What the operators of a segment leave in the slot of a mark at its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RowsAtEnd {
+    /// Rows as the plan has them.
+    Whole,
+    /// Some columns of them: others are brought by other machines.
+    Partial,
+}
 
 /// A plan and its machine.
 pub struct Runner {
@@ -76,8 +86,38 @@ impl Runner {
     /// # Errors
     /// As for [`Step::submit`].
     pub fn run_between(&mut self, batch: &Batch, marks: Range<usize>) -> Result<()> {
+        let ops = self.between(marks);
+        self.walk(batch, ops, RowsAtEnd::Whole, None)
+    }
+
+    /// The same, where rows that are read or added to at the last mark wait for what runs from there on: other machines have
+    /// yet to bring a part of them.
+    ///
+    /// # Errors
+    /// As for [`Step::submit`].
+    pub fn run_before(&mut self, batch: &Batch, marks: Range<usize>) -> Result<()> {
+        let ops = self.between(marks);
+        self.walk(batch, ops, RowsAtEnd::Partial, None)
+    }
+
+    /// Routes the rows of the mixture of experts behind a mark, and computes the experts that the machine holds.
+    ///
+    /// # Errors
+    /// When another operator is there, or the machine fails.
+    pub fn routed_experts<'a>(&'a mut self, batch: &'a Batch, mark: usize) -> Result<RoutedExperts<'a>> {
+        match &self.plan.ops[self.plan.marks[mark].ops] {
+            Op::Experts(op) => RoutedExperts::compute(&mut *self.machine, batch, *op),
+            other => {
+                let what = format!("{} in place of a mixture of experts", other.name());
+                Err(BackendError::Unsupported { backend: "runner", what })
+            }
+        }
+    }
+
+    /// Operators between two marks.
+    fn between(&self, marks: Range<usize>) -> Range<usize> {
         let at = |mark: usize| self.plan.marks[mark].ops;
-        self.walk(batch, at(marks.start)..at(marks.end), None)
+        at(marks.start)..at(marks.end)
     }
 
     /// Returns when all operators that were run are done.
@@ -105,7 +145,13 @@ impl Runner {
     }
 
     /// Walks `ops` in segments that end where rows are tapped: nothing is added to the plan for them.
-    fn walk(&mut self, batch: &Batch, ops: Range<usize>, mut watch: Option<&mut dyn Watch>) -> Result<()> {
+    fn walk(
+        &mut self,
+        batch: &Batch,
+        ops: Range<usize>,
+        at_end: RowsAtEnd,
+        mut watch: Option<&mut dyn Watch>,
+    ) -> Result<()> {
         self.ends.clear();
         let marks = batch.taps.iter().map(|t| t.mark).chain(batch.addends.iter().map(|a| a.mark));
         let ends = marks.map(|mark| self.plan.marks[mark].ops).filter(|end| ops.contains(end));
@@ -118,6 +164,9 @@ impl Runner {
             match &mut watch {
                 None => walk(&mut *self.machine, &self.plan.ops[start..end], batch)?,
                 Some(watch) => self.watched(batch, start..end, *watch)?,
+            }
+            if end == ops.end && at_end == RowsAtEnd::Partial {
+                break;
             }
             self.add(batch, end)?;
             for (i, tap) in batch.taps.iter().enumerate() {
@@ -172,7 +221,7 @@ impl Runner {
     fn start(&mut self, batch: &Batch, watch: Option<&mut dyn Watch>) -> Result<Ticket> {
         self.begin(batch)?;
         if batch.rows() > 0 {
-            self.walk(batch, 0..self.plan.ops.len(), watch)?;
+            self.walk(batch, 0..self.plan.ops.len(), RowsAtEnd::Whole, watch)?;
         }
         Ok(Ticket(self.steps))
     }

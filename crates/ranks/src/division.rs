@@ -20,11 +20,32 @@ impl FromStr for StageAddress {
         let (address, layers) =
             text.trim().split_once('=').map_or((text.trim(), None), |(a, n)| (a, Some(n)));
         let layers = layers.map(|n| n.parse().ok().filter(|&n: &usize| n > 0).ok_or(must)).transpose()?;
-        let (host, port) = address.rsplit_once(':').ok_or(must)?;
-        if host.is_empty() || port.parse::<u16>().is_err() {
-            return Err(must);
+        match is_address(address) {
+            true => Ok(StageAddress { address: address.to_owned(), layers }),
+            false => Err(must),
         }
-        Ok(StageAddress { address: address.to_owned(), layers })
+    }
+}
+
+/// True for `HOST:PORT`.
+fn is_address(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
+/// Ranks by their addresses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RankList(pub Vec<String>);
+
+impl FromStr for RankList {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        let addresses = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let one = |text: &str| match is_address(text) {
+            true => Ok(text.to_owned()),
+            false => Err("must be HOST:PORT, several with commas between them"),
+        };
+        Ok(RankList(addresses.map(one).collect::<std::result::Result<_, _>>()?))
     }
 }
 
@@ -183,5 +204,8 @@ mod tests {
         for wrong in ["", "h", ":1", "h:x", "h:1=", "h:1=0", "h:1=-1", "h:70000"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
+        let read = |text: &str| text.parse::<RankList>().ok().map(|list| list.0.join(" "));
+        assert_eq!(read("h:1, [::1]:9000 ,"), Some("h:1 [::1]:9000".into()));
+        assert_eq!((read("h:1=2"), read("h"), read("")), (None, None, Some(String::new())));
     }
 }

@@ -4,32 +4,50 @@ use crate::{
     RankError, Result,
     batch_bytes::read_batch,
     batch_check::check_batch,
+    columns::SharedRows,
     line::{RankLine, StageFrame},
+    shard_exchange::{BUFFERED, ShardExchange, panicked, run_shard},
     words::{WordReader, WordWriter},
 };
-use lamina_plan::{Batch, Rows, Runner, StagePlan, Step};
+use lamina_plan::{Batch, GatherTo, Plan, Rows, Runner, ShardPlan, StagePlan, Step};
+use std::thread;
 
-/// Runs the one segment of `stage` for the leader behind `line`, until that is gone. `runner` has the plan of the stage, cut
-/// or whole.
+/// What a rank runs.
+pub enum RankPart {
+    /// Layers between those of other machines.
+    Stage(StagePlan),
+    /// Some rows of each matrix.
+    Shard(ShardPlan),
+}
+
+impl RankPart {
+    /// The plan that its machine is built for.
+    pub fn plan(&self) -> &Plan {
+        match self {
+            RankPart::Stage(stage) => &stage.plan,
+            RankPart::Shard(shard) => &shard.plan,
+        }
+    }
+}
+
+/// Runs `part` for the leader behind `line`, until that is gone. `runner` has the plan of the part, cut or whole.
 ///
 /// # Errors
 /// When the leader is gone, which is the usual end, or a step fails, which it is told.
-pub fn follow(line: &RankLine, runner: &mut Runner, stage: &StagePlan) -> Result<()> {
+pub fn follow(line: &RankLine, runner: &mut Runner, part: &RankPart) -> Result<()> {
     let mut batch = Batch::default();
     loop {
         let (kind, payload) = line.next_while(&mut || Ok(()))?;
-        let done = match kind {
-            StageFrame::Batch => begin(runner, &payload, &mut batch).map(|()| match batch.rows() {
-                0 => Some((StageFrame::Leave, left(&[], &[]))),
-                // The rows that enter follow.
-                _ => None,
-            }),
-            StageFrame::Enter => {
+        let done = match (kind, part) {
+            (StageFrame::Batch, part) => {
+                begin(runner, &payload, &mut batch).and_then(|()| begun(line, runner, part, &batch))
+            }
+            (StageFrame::Enter, RankPart::Stage(stage)) => {
                 run(runner, stage, &batch, &payload).map(|left| Some((StageFrame::Leave, left)))
             }
-            StageFrame::Export => export(runner, &payload).map(|bytes| Some((StageFrame::Bytes, bytes))),
-            StageFrame::Import => import(runner, &payload).map(|()| Some((StageFrame::Bytes, vec![]))),
-            other => Err(RankError::Frame(format!("{other:?} came between steps"))),
+            (StageFrame::Export, _) => export(runner, &payload).map(|bytes| Some((StageFrame::Bytes, bytes))),
+            (StageFrame::Import, _) => import(runner, &payload).map(|()| Some((StageFrame::Bytes, vec![]))),
+            (other, _) => Err(RankError::Frame(format!("{other:?} came between steps"))),
         };
         match done {
             Ok(Some((kind, payload))) => line.send(kind, &payload)?,
@@ -39,6 +57,56 @@ pub fn follow(line: &RankLine, runner: &mut Runner, stage: &StagePlan) -> Result
                 return Err(e);
             }
         }
+    }
+}
+
+/// What a rank does behind the beginning of a step: one of a stage waits for the rows that enter, a shard runs.
+fn begun(
+    line: &RankLine,
+    runner: &mut Runner,
+    part: &RankPart,
+    batch: &Batch,
+) -> Result<Option<(StageFrame, Vec<u8>)>> {
+    match (part, batch.rows()) {
+        (RankPart::Stage(_), 0) => Ok(Some((StageFrame::Leave, left(&[], &[])))),
+        (RankPart::Stage(_), _) | (RankPart::Shard(_), 0) => Ok(None),
+        (RankPart::Shard(shard), _) => {
+            run_shard(runner, shard, batch, &mut ShardLine { line, rank: shard.rank, ranks: shard.ranks })?;
+            Ok(None)
+        }
+    }
+}
+
+/// A rank's connection to its leader, by which columns of all ranks come.
+struct ShardLine<'a> {
+    line: &'a RankLine,
+    rank: usize,
+    ranks: usize,
+}
+
+impl ShardExchange for ShardLine<'_> {
+    fn bring(&mut self, rows: &mut dyn SharedRows, to: GatherTo) -> Result<()> {
+        let own = rows.part(self.rank)?;
+        let tell = || Ok(self.line.send(StageFrame::Columns, &own)?);
+        match to {
+            GatherTo::Leader => tell(),
+            GatherTo::All if own.len() <= BUFFERED => tell().and_then(|()| self.take(rows)),
+            // The leader may be writing, too.
+            GatherTo::All => thread::scope(|scope| {
+                let telling = scope.spawn(tell);
+                let taken = self.take(rows);
+                telling.join().unwrap_or_else(|_| Err(panicked())).and(taken)
+            }),
+        }
+    }
+}
+
+impl ShardLine<'_> {
+    /// The columns of all others, in the order of ranks.
+    fn take(&self, rows: &mut dyn SharedRows) -> Result<()> {
+        (0..self.ranks)
+            .filter(|rank| *rank != self.rank)
+            .try_for_each(|rank| rows.put(rank, &self.line.next(StageFrame::Columns)?))
     }
 }
 

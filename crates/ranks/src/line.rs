@@ -59,10 +59,12 @@ pub enum StageFrame {
     Import,
     /// To the leader: the page or state, or nothing for one that was put back.
     Bytes,
+    /// Both ways: columns that a rank has computed.
+    Columns,
 }
 
 impl StageFrame {
-    const ALL: [StageFrame; 13] = [
+    const ALL: [StageFrame; 14] = [
         StageFrame::Challenge,
         StageFrame::Join,
         StageFrame::Welcome,
@@ -76,6 +78,7 @@ impl StageFrame {
         StageFrame::Export,
         StageFrame::Import,
         StageFrame::Bytes,
+        StageFrame::Columns,
     ];
 
     /// Its number, by its place: new kinds are the last ones.
@@ -274,7 +277,8 @@ fn poll(stream: &TcpStream) {
     while recv(stream, &mut one, RecvFlags::PEEK | RecvFlags::DONTWAIT) == Err(Errno::AGAIN)
         && Instant::now() < until
     {
-        std::hint::spin_loop();
+        // To whoever has work where there are fewer cores than ranks.
+        thread::yield_now();
     }
 }
 

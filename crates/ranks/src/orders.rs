@@ -26,6 +26,13 @@ pub enum RankOrder {
         /// The mark that it ends with.
         last: usize,
     },
+    /// Plan the memory of all operators with this rank's rows of each matrix.
+    Shard {
+        /// Its number; the leader has 0.
+        rank: usize,
+        /// How many ranks there are, with the leader.
+        ranks: usize,
+    },
     /// Load them for steps within these limits.
     Load(StageLimits),
 }

@@ -211,6 +211,8 @@ impl Backend for Tiered {
             shares_memory: host.shares_memory,
             reads_rows: host.reads_rows,
             binds_cache: host.binds_cache,
+            // Experts may be on both.
+            parts_experts: false,
         }
     }
 

@@ -77,6 +77,44 @@ impl Machine {
         out.len() == places
     }
 
+    /// The first of the numbers that experts `which` compute, and how many there are: their places follow one another.
+    fn expert_results(&self, o: &Experts, which: &Range<usize>) -> (usize, usize) {
+        let routing = self.experts.routing.lock().unwrap_or_else(PoisonError::into_inner);
+        let runs = routing.runs.iter().filter(|run| which.contains(&run.0));
+        let rows = runs.clone().map(|run| run.2).sum::<usize>();
+        let (first, width) =
+            (runs.map(|run| run.1).next().unwrap_or(0), self.some_rows(o.out, &(0..0)).width);
+        (first * width, rows * width)
+    }
+
+    /// Copies what experts `which` have computed.
+    pub(crate) fn expert_rows(&self, o: &Experts, which: &Range<usize>, out: &mut Vec<f32>) {
+        let (first, count) = self.expert_results(o, which);
+        out.clear();
+        // SAFETY: results of all routed rows lie there, and no operator runs.
+        out.extend_from_slice(unsafe {
+            std::slice::from_raw_parts(self.experts.results.ptr_mut().cast::<f32>().add(first), count)
+        });
+    }
+
+    /// Puts in what experts `which` have computed elsewhere; false where it is not as much as they have rows.
+    pub(crate) fn put_expert_rows(&mut self, o: &Experts, which: &Range<usize>, rows: &[f32]) -> bool {
+        let (first, count) = self.expert_results(o, which);
+        if rows.len() != count {
+            return false;
+        }
+        // SAFETY: there is room for the results of all routed rows, and nobody else uses it while the machine is borrowed.
+        unsafe {
+            self.experts
+                .results
+                .ptr_mut()
+                .cast::<f32>()
+                .add(first)
+                .copy_from_nonoverlapping(rows.as_ptr(), count);
+        }
+        true
+    }
+
     fn combine_experts(&self, b: &Batch, o: &Experts, r: &RoutedRows) {
         let (out, rows) = (self.slot(b, o.out), r.order.len());
         let results = RowsOf { ptr: self.experts.results.ptr_mut().cast(), rows, width: out.width };
@@ -91,7 +129,9 @@ impl Machine {
         let x = self.slot(b, o.x);
         let [gate, up, down] = [o.gate, o.up, o.down].map(|w| self.matrix(w));
         for &(expert, ..) in r.runs {
-            if ![gate, up, down].iter().all(|m| m.is_bound(expert)) {
+            let held = o.held.range(o.routing.experts);
+            let here = |m: &&Matrix| m.is_bound(expert - held.start);
+            if !held.contains(&expert) || ![gate, up, down].iter().all(here) {
                 let what = format!("expert {expert} of weight {}, which is not bound", o.gate.0);
                 return Err(BackendError::Unsupported { backend: "cpu", what });
             }
@@ -110,7 +150,8 @@ impl Machine {
             let (expert, first, n) = r.runs[i];
             let bias = o.biases.map(|b| self.row_of(b.down, expert, down.rows));
             let first = first - r.first;
-            self.expert_product(down, expert, acts, first, n, hidden, (bias, None), Epilogue::Store)
+            let index = expert - o.held.range(o.routing.experts).start;
+            self.expert_product(down, index, acts, first, n, hidden, (bias, None), Epilogue::Store)
         });
         Ok(())
     }
@@ -168,7 +209,8 @@ impl Machine {
             let first = first - r.first;
             let biases = (bias(o.biases.map(|b| b.gate), expert), bias(o.biases.map(|b| b.up), expert));
             let epilogue = Epilogue::Glu(o.act);
-            let mut p = self.expert_product(gate, expert, acts, first, n, inner, biases, epilogue);
+            let index = expert - o.held.range(o.routing.experts).start;
+            let mut p = self.expert_product(gate, index, acts, first, n, inner, biases, epilogue);
             p.up = Some(up);
             p
         });
@@ -178,7 +220,7 @@ impl Machine {
     fn expert_product<'a>(
         &self,
         m: &'a Matrix,
-        expert: usize,
+        index: usize,
         acts: Acts<'a>,
         first: usize,
         rows: usize,
@@ -188,7 +230,7 @@ impl Machine {
     ) -> Product<'a> {
         Product {
             matrix: m,
-            index: expert,
+            index,
             up: None,
             acts: acts.from(first, m.kernels.act()),
             rows,

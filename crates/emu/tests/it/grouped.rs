@@ -11,7 +11,7 @@ use lamina_emu::{BlockOrder, Emu};
 use lamina_gpu::{Bound, GpuDevice, Launch};
 use lamina_plan::{
     KvLayout, KvType, Plan, Slot, WeightId, WeightKind, WeightSpec,
-    op::{Act, ExpertRanks, Experts, FewerExperts, RouterScore, Routing},
+    op::{Act, ExpertRanks, Experts, FewerExperts, HeldExperts, RouterScore, Routing},
 };
 
 /// What is grouped: experts of rows from `first` to `end`, of which the step has those before `there`.
@@ -171,6 +171,7 @@ impl Layer {
             biases: None,
             inner: INNER,
             act: Act::Silu,
+            held: HeldExperts::All,
             routing: self.routing,
             out: OUT,
         };

@@ -11,7 +11,7 @@ use lamina_plan::{
     Backend, BackendWeight, Batch, KvType, Limits, PAGE_LEN, Plan, Runner, Select, SeqPlace, StagePlan, Step,
     WeightSpec, emit, stage_borders,
 };
-use lamina_ranks::{RankStage, StagedStep, follow, greet, join};
+use lamina_ranks::{RankPart, RankStage, StagedStep, follow, greet, join};
 use lamina_store::Checkpoint;
 use std::{net::TcpListener, path::Path, thread};
 
@@ -63,7 +63,7 @@ fn staged(path: &Path) -> StagedStep {
     thread::spawn(move || {
         let (mut runner, _, stage) = part(&served, Part::Rank);
         let line = greet(listener.accept().expect("a leader").0, None, None).expect("meets");
-        follow(&line, &mut runner, &stage.expect("a stage"))
+        follow(&line, &mut runner, &RankPart::Stage(stage.expect("a stage")))
     });
     let (own, whole, stage) = part(path, Part::Leader);
     let (_, _, theirs) = part(path, Part::Rank);

@@ -54,8 +54,8 @@ impl Emitter<'_> {
         let biases = self.expert_biases(&names, m);
         let select_bias = self.optional(format!("blk.{i}.exp_probs_b.bias"), m.experts);
         let out = self.slot("experts", hidden);
-        let (inner, act, routing) = (m.inner, m.act, m.into());
-        self.push(Experts { x, logits, select_bias, gate, up, down, biases, inner, act, routing, out });
+        let (inner, act, held, routing) = (m.inner, m.act, HeldExperts::All, m.into());
+        self.push(Experts { x, logits, select_bias, gate, up, down, biases, inner, act, held, routing, out });
         if let Some(shared) = m.shared {
             self.shared_expert(i, shared, m.act, x, out);
         }

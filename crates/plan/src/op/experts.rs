@@ -7,6 +7,33 @@ use super::{
     routing::Routing,
 };
 use crate::slot::{Slot, WeightId};
+use std::ops::Range;
+
+/// Experts whose matrices a machine has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeldExperts {
+    /// All of them.
+    #[default]
+    All,
+    /// Some that follow one another: stacks have these alone, biases are whole. The operator cannot be run by itself, but
+    /// in the steps of [`RoutedExperts`](crate::RoutedExperts).
+    Some {
+        /// The first.
+        first: usize,
+        /// How many.
+        count: usize,
+    },
+}
+
+impl HeldExperts {
+    /// Their numbers, of so many.
+    pub fn range(self, experts: usize) -> Range<usize> {
+        match self {
+            HeldExperts::All => 0..experts,
+            HeldExperts::Some { first, count } => first..first + count,
+        }
+    }
+}
 
 /// Mixture of experts over one normed input and the router's logits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,6 +56,8 @@ pub struct Experts {
     pub inner: usize,
     /// Nonlinearity, always gated.
     pub act: Act,
+    /// Experts that stacks have.
+    pub held: HeldExperts,
     /// Who is chosen.
     pub routing: Routing,
     /// Result `[hidden]`.

@@ -214,6 +214,23 @@ pub trait Queue: Send + Sync {
         Err(BackendError::Unsupported { backend: "the machine", what: "experts in parts".into() })
     }
 
+    /// Copies what experts `which` have computed since [`Queue::route_experts`] into `out`, a row as wide as the result for each
+    /// of their rows: by expert, and then by row. A machine of which others compute other experts tells them.
+    ///
+    /// # Errors
+    /// When the machine runs experts all at once only.
+    fn expert_rows(&self, _o: &Experts, _which: Range<usize>, _out: &mut Vec<f32>) -> Result<()> {
+        Err(BackendError::Unsupported { backend: "the machine", what: "experts on several machines".into() })
+    }
+
+    /// Puts what another machine's [`Queue::expert_rows`] gave for experts `which` in.
+    ///
+    /// # Errors
+    /// When there are not as many rows as these experts have, or the machine runs experts all at once only.
+    fn put_expert_rows(&mut self, _o: &Experts, _which: Range<usize>, _rows: &[f32]) -> Result<()> {
+        Err(BackendError::Unsupported { backend: "the machine", what: "experts on several machines".into() })
+    }
+
     /// Experts of each row with their weights, as the operator `o` has just chosen them: `routing.top_k` places for each row, of
     /// which those that add nothing have number [`u32::MAX`]. False where the machine cannot tell.
     ///

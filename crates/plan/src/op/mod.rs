@@ -20,7 +20,7 @@ mod wrapper;
 
 pub use adapt::{Adapt, AddAdapted, LowRank, Piece};
 pub use attention::{Attend, Attention, LatentAttend, Prepare, Store};
-pub use experts::{ExpertBiases, Experts};
+pub use experts::{ExpertBiases, Experts, HeldExperts};
 pub use front::front;
 pub use lamina_base::formula::*;
 pub use linear::{Glu, Linear, LinearAdd, Part, Project};

@@ -54,6 +54,7 @@ wrapper! {
         fn export_state(state: u32) -> Result<Vec<u8>>;
         fn streamed() -> StreamCounts;
         fn chosen_experts(b: &Batch, o: &Experts, out: &mut Vec<(u32, f32)>) -> Result<bool>;
+        fn expert_rows(o: &Experts, which: Range<usize>, out: &mut Vec<f32>) -> Result<()>;
         fn repeats() -> bool;
         fn spread(tasks: usize, task: &(dyn Fn(usize) + Sync)) -> ();
     }
@@ -77,5 +78,6 @@ wrapper! {
         fn route_experts(b: &Batch, o: &Experts) -> Result<Vec<usize>>;
         fn some_experts(b: &Batch, o: &Experts, which: Range<usize>) -> Result<()>;
         fn sum_experts(b: &Batch, o: &Experts) -> Result<()>;
+        fn put_expert_rows(o: &Experts, which: Range<usize>, rows: &[f32]) -> Result<()>;
     }
 }

@@ -7,7 +7,7 @@ use lamina_disk::{Extent, MatrixName, PanelAccess, PanelError, PanelFolder, Pane
 use lamina_fixtures::extent;
 use lamina_plan::{
     BackendError, Batch, ExpertCounts, ExpertGuess, Input, Ops, Queue, Slot, WeightId,
-    op::{self, Act, ExpertRanks, Experts, RouterScore, Routing},
+    op::{self, Act, ExpertRanks, Experts, HeldExperts, RouterScore, Routing},
 };
 use lamina_stream::{ExpertCache, ExpertStack};
 use std::{collections::HashMap, fs, ops::Range, path::Path, sync::Arc};
@@ -164,6 +164,7 @@ fn mixture(stack: usize, logits: u16) -> Experts {
         biases: None,
         inner: 1,
         act: Act::Silu,
+        held: HeldExperts::All,
         routing: Routing {
             experts: EXPERTS,
             top_k: TOP_K,

@@ -88,7 +88,8 @@ fn experts(name: &str, routing: Routing, extra: Extra, hidden: usize, dtype: DTy
         up: b.vector(n * inner, 0.0, 0.5),
         down: b.vector(n * hidden, 0.0, 0.5),
     });
-    b.push(Experts { x, logits, select_bias, gate, up, down, biases, inner, act, routing, out });
+    let held = HeldExperts::All;
+    b.push(Experts { x, logits, select_bias, gate, up, down, biases, inner, act, held, routing, out });
     b.finish(out)
 }
 
@@ -99,6 +100,20 @@ fn ties() -> Case {
     let (gate, up) = (b.experts(8, 48, 40, DType::F32), b.experts(8, 48, 40, DType::F32));
     let down = b.experts(8, 40, 48, DType::F32);
     let (inner, act, routing) = (48, Act::Silu, PLAIN);
-    b.push(Experts { x, logits, select_bias: None, gate, up, down, biases: None, inner, act, routing, out });
+    let held = HeldExperts::All;
+    b.push(Experts {
+        x,
+        logits,
+        select_bias: None,
+        gate,
+        up,
+        down,
+        biases: None,
+        inner,
+        act,
+        held,
+        routing,
+        out,
+    });
     b.finish(out)
 }

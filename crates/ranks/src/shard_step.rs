@@ -1,0 +1,199 @@
+//! Steps of a model of which every machine has some rows of each matrix.
+
+use crate::{
+    RankError,
+    batch_bytes::write_batch,
+    columns::SharedRows,
+    line::{RankLine, StageFrame},
+    shard_exchange::{BUFFERED, ShardExchange, panicked, run_shard},
+};
+use lamina_plan::{
+    BackendError, Batch, GatherTo, Limits, Plan, Rows, Runner, ShardPlan, Step, StreamCounts, Ticket,
+    backend::Result,
+};
+use std::thread;
+
+/// A rank that has rows of each matrix, as its leader sees it.
+pub struct RankShard {
+    line: RankLine,
+    name: String,
+}
+
+impl RankShard {
+    /// The rank behind `line`, by its address.
+    pub fn new(line: RankLine, name: &str) -> RankShard {
+        RankShard { line, name: name.to_owned() }
+    }
+
+    /// An error that names it.
+    fn named(&self, e: &RankError) -> RankError {
+        RankError::Told(format!("the rank {} of a model in shards: {e}", self.name))
+    }
+
+    fn send(&self, kind: StageFrame, payload: &[u8]) -> crate::Result<()> {
+        self.line.send(kind, payload).map_err(|e| self.named(&e.into()))
+    }
+
+    fn next(&self, kind: StageFrame) -> crate::Result<Vec<u8>> {
+        self.line.next(kind).map_err(|e| self.named(&e))
+    }
+}
+
+/// The leader passes on what each rank has computed: all of them are one connection away from it.
+impl ShardExchange for [RankShard] {
+    fn bring(&mut self, rows: &mut dyn SharedRows, to: GatherTo) -> crate::Result<()> {
+        let (ranks, own) = (&*self, rows.part(0)?);
+        let tell = |bytes: &[u8], but: usize| {
+            let others = ranks.iter().enumerate().filter(|(i, _)| *i + 1 != but);
+            others.map(|(_, rank)| rank).try_for_each(|rank| rank.send(StageFrame::Columns, bytes))
+        };
+        let large = own.len() > BUFFERED;
+        thread::scope(|scope| {
+            let telling = match (to, large) {
+                (GatherTo::All, true) => Some(scope.spawn(|| tell(&own, 0))),
+                (GatherTo::All, false) => tell(&own, 0).map(|()| None)?,
+                (GatherTo::Leader, _) => None,
+            };
+            let mut found = vec![];
+            for rank in ranks {
+                found.push(rank.next(StageFrame::Columns)?);
+            }
+            if let Some(told) = telling {
+                told.join().unwrap_or_else(|_| Err(panicked()))?;
+            }
+            for (i, bytes) in found.iter().enumerate() {
+                rows.put(i + 1, bytes).map_err(|e| ranks[i].named(&e))?;
+                if to == GatherTo::All {
+                    tell(bytes, i + 1)?;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Steps of a model in shards. Its results, and rows behind its marks, are on the leader's machine.
+pub struct ShardedStep {
+    /// The whole model's.
+    plan: Plan,
+    limits: Limits,
+    own: Runner,
+    shard: ShardPlan,
+    ranks: Vec<RankShard>,
+    /// Why no step can be run any more.
+    lost: Option<String>,
+}
+
+impl ShardedStep {
+    /// Steps of `plan`, of which `own` runs `shard`, and each of `ranks` its own, in order.
+    pub fn new(plan: Plan, own: Runner, shard: ShardPlan, ranks: Vec<RankShard>) -> ShardedStep {
+        let limits = own.limits().clone();
+        ShardedStep { plan, limits, own, shard, ranks, lost: None }
+    }
+
+    /// A batch as ranks get it: rows of taps are read here alone, what is added to rows is added by all.
+    fn written(batch: &Batch) -> Result<Vec<u8>> {
+        let told = (!batch.taps.is_empty()).then(|| Batch { taps: vec![], ..batch.clone() });
+        write_batch(told.as_ref().unwrap_or(batch), true, &|_| true).map_err(|e| match e {
+            RankError::Backend(e) => e,
+            e => lost(e.to_string()),
+        })
+    }
+
+    fn step(&mut self, batch: &Batch, bytes: &[u8]) -> crate::Result<()> {
+        self.ranks.iter().try_for_each(|rank| rank.send(StageFrame::Batch, bytes))?;
+        self.own.begin(batch)?;
+        match batch.rows() {
+            0 => Ok(()),
+            _ => run_shard(&mut self.own, &self.shard, batch, &mut self.ranks[..]),
+        }
+    }
+
+    /// What came of something that all ranks took part in. Behind an error nobody knows where the others stand.
+    fn told<T>(&mut self, done: crate::Result<T>) -> Result<T> {
+        done.map_err(|e| {
+            self.ranks.iter().for_each(|rank| rank.line.end());
+            let what = e.to_string();
+            self.lost = Some(what.clone());
+            lost(what)
+        })
+    }
+
+    fn alive(&self) -> Result<()> {
+        self.lost.clone().map_or(Ok(()), |why| Err(lost(why)))
+    }
+
+    /// Puts a page or a state back on all machines: each has what all of them have.
+    fn import(&mut self, place: [u32; 3], bytes: &[u8]) -> Result<()> {
+        let payload = [place.map(u32::to_le_bytes).as_flattened(), bytes].concat();
+        let put = |rank: &RankShard| {
+            rank.send(StageFrame::Import, &payload)?;
+            rank.next(StageFrame::Bytes).map(|_| ())
+        };
+        let done = self.ranks.iter().try_for_each(put);
+        self.told(done)
+    }
+}
+
+fn lost(what: String) -> BackendError {
+    BackendError::Device { backend: "shards", what, lost: true }
+}
+
+impl Step for ShardedStep {
+    fn submit(&mut self, batch: &Batch) -> Result<Ticket> {
+        self.alive()?;
+        let done = self.step(batch, &ShardedStep::written(batch)?);
+        self.told(done)?;
+        Ok(Ticket::default())
+    }
+
+    fn wait(&mut self, _ticket: Ticket) -> Result<&dyn Rows> {
+        self.own.settle()?;
+        Ok(&self.own)
+    }
+
+    fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {
+        self.own.export_page(group, page)
+    }
+
+    fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
+        self.alive()?;
+        self.own.import_page(group, page, bytes)?;
+        self.import([0, group as u32, page], bytes)
+    }
+
+    fn export_state(&self, state: u32) -> Result<Vec<u8>> {
+        self.own.export_state(state)
+    }
+
+    fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()> {
+        self.alive()?;
+        self.own.import_state(state, bytes)?;
+        self.import([1, 0, state], bytes)
+    }
+
+    fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        Step::spread(&self.own, tasks, task);
+    }
+
+    fn streamed(&self) -> StreamCounts {
+        self.own.streamed()
+    }
+
+    /// What is kept of a prompt is told to no rank.
+    fn selects_cells(&self) -> bool {
+        false
+    }
+
+    fn eager(&self) -> bool {
+        true
+    }
+
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+}
