@@ -117,6 +117,7 @@ impl Backend for Cpu {
             reads_rows: true,
             binds_cache: true,
             parts_experts: true,
+            pages_by_head: true,
             ..Capabilities::new(types, ops)
         }
     }

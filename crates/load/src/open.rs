@@ -145,22 +145,22 @@ fn build(
     let spec = family.spec(ck)?;
     let weights = Weights::new(ck, family, &spec).keeping(keep(options));
     let opened = OpenedModel::new(ck, (family, &spec), &weights, options, &*backend)?;
-    let (opened, ranks) = JoinedRanks::divide(opened, options, &*backend)?;
+    let (opened, mut ranks) = JoinedRanks::divide(opened, options, &*backend)?;
     let (plan, source) = (&opened.plan, &opened.from);
     let tokenizer = company.tokenizer_of(ck)?;
     let found = company.heads.find(ck, family, &spec)?;
     let head_weights = found.as_ref().map(|head| head.weights().keeping(keep(options)));
     let head = found.as_ref().zip(head_weights.as_ref());
     // Rows that a head goes on from are named by the plan of all machines.
-    let whole = ranks.as_ref().map_or(plan, JoinedRanks::whole_plan);
-    let head = head.map(|(found, weights)| PlannedHead::new(found, weights, whole, options.dtype));
+    let whole = ranks.as_ref().map_or(plan, JoinedRanks::whole_plan).clone();
+    let head = head.map(|(found, weights)| PlannedHead::new(found, weights, &whole, options.dtype));
     let sizes = found.as_ref().map(|found| head_sizes(found, &opened, &*backend, options)).transpose()?;
     let headers = company.bounded(opened.headers(sizes.unwrap_or_default()));
     let placing = options.placing();
     let mut placement = Placement::of(&headers, &*backend, &placing, company.neighbours())?;
     let total = ck.total_bytes();
-    let place = |ranks: &JoinedRanks| ranks.place(&mut placement, &|| progress(0, total));
-    let staged = ranks.as_ref().map(place).transpose()?;
+    let place = |ranks: &mut JoinedRanks| ranks.place(&mut placement, &*backend, &|| progress(0, total));
+    let staged = ranks.as_mut().map(place).transpose()?;
     let parts = MemoryPart::of(&headers, &placement, &*backend, &placing)?;
     // Before weights are read: a disk that is too full is known at once.
     let on_disk = CacheOnDisk::open(&placement, plan, options)?;

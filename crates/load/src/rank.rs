@@ -6,11 +6,11 @@ use crate::{
     model_plan::keep,
     open::PlacedWeights,
     options::LoadOptions,
-    stages::{about, holds_experts, shares_experts},
+    stages::{about, can_be_shared, holds_experts},
     uploads::Progress,
 };
 use lamina_arch::{Family, Weights};
-use lamina_plan::{Backend, Runner, ShardPlan, StagePlan, Step};
+use lamina_plan::{Backend, Runner, ShardCaches, ShardPlan, StagePlan, Step};
 use lamina_planner::{HeadSizes, Neighbours, Placement};
 use lamina_ranks::{
     RankAnswer, RankError, RankLine, RankOrder, RankPart, StageFrame, StageLimits, StageModel, follow,
@@ -101,9 +101,10 @@ fn prepare(
     line.send_value(StageFrame::Answer, &RankAnswer::Opened(about(&opened, &options, &*backend)))?;
     let part = match line.next_value(StageFrame::Order)? {
         RankOrder::Place { first, last } => stage(&opened, first, last)?,
-        RankOrder::Shard { rank, ranks } => {
-            shares_experts(&opened.plan, &*backend).map_err(told)?;
-            shard(&opened, rank, ranks)?
+        RankOrder::Shard { rank, ranks, by_head } => {
+            can_be_shared(&opened.plan, &*backend).map_err(told)?;
+            let caches = if by_head { ShardCaches::ByHead } else { ShardCaches::Whole };
+            shard(&opened, (rank, ranks), caches)?
         }
         other => return Err(RankError::Frame(format!("{other:?} came in place of a part"))),
     };
@@ -140,9 +141,13 @@ fn stage(model: &OpenedModel<'_>, first: usize, last: usize) -> std::result::Res
 }
 
 /// Rank `rank` of `ranks`: not the first one, which leads.
-fn shard(model: &OpenedModel<'_>, rank: usize, ranks: usize) -> std::result::Result<RankPart, RankError> {
+fn shard(
+    model: &OpenedModel<'_>,
+    (rank, ranks): (usize, usize),
+    caches: ShardCaches,
+) -> std::result::Result<RankPart, RankError> {
     match (1..ranks).contains(&rank) {
-        true => Ok(RankPart::Shard(ShardPlan::of(&model.plan, rank, ranks))),
+        true => Ok(RankPart::Shard(ShardPlan::of(&model.plan, rank, ranks, caches))),
         false => Err(RankError::Frame(format!("rank {rank} of {ranks}"))),
     }
 }

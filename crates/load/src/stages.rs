@@ -11,11 +11,13 @@ use crate::{
 };
 use lamina_base::human_bytes;
 use lamina_disk::checksum;
-use lamina_plan::{Backend, KvLayout, LayerState, Plan, Runner, ShardPlan, Step, op::Op};
+use lamina_plan::{
+    Backend, KvLayout, KvTypes, LayerState, Plan, Runner, ShardCaches, ShardPlan, Step, op::Op,
+};
 use lamina_planner::{CachePlan, Placement};
 use lamina_ranks::{
-    AppKey, RankAbout, RankAnswer, RankError, RankLine, RankOrder, RankPart, RankShard, RankStage,
-    ShardedStep, StageFrame, StageLimits, StageModel, StageUse, StagedStep, join,
+    AppKey, LayerPage, RankAbout, RankAnswer, RankError, RankLine, RankOrder, RankPart, RankShard, RankStage,
+    ShardPage, ShardedStep, StageFrame, StageLimits, StageModel, StageUse, StagedStep, join,
 };
 use std::{
     net::ToSocketAddrs,
@@ -42,15 +44,17 @@ struct JoinedRank {
 enum RankShare {
     /// Layers between these marks of the plan.
     Layers(Range<usize>),
-    /// Rows of each matrix: its number, and how many ranks there are.
-    Rows(usize, usize),
+    /// Rows of each matrix: its number, how many ranks there are, and what they keep.
+    Rows(usize, usize, ShardCaches),
 }
 
 impl RankShare {
     fn order(&self) -> RankOrder {
         match *self {
             RankShare::Layers(Range { start, end }) => RankOrder::Place { first: start, last: end },
-            RankShare::Rows(rank, ranks) => RankOrder::Shard { rank, ranks },
+            RankShare::Rows(rank, ranks, caches) => {
+                RankOrder::Shard { rank, ranks, by_head: caches == ShardCaches::ByHead }
+            }
         }
     }
 }
@@ -92,6 +96,8 @@ pub(crate) struct JoinedRanks {
     own: RankPart,
     kernels: String,
     ranks: Vec<JoinedRank>,
+    /// In shards: what of a page of each layer group each rank has.
+    pages: Vec<ShardPage>,
 }
 
 impl JoinedRanks {
@@ -129,7 +135,7 @@ impl JoinedRanks {
             parts.into_iter().map(|part| (RankShare::Layers(part.marks), RankPart::Stage(part.stage)));
         let leader = parts.next().expect("the leader has a part").1;
         let ranks = met.into_iter().zip(parts).map(MetRank::joined).collect();
-        Ok(JoinedRanks { whole: model.plan.clone(), own: leader, kernels: own.kernels, ranks })
+        Ok(JoinedRanks { whole: model.plan.clone(), own: leader, kernels: own.kernels, ranks, pages: vec![] })
     }
 
     fn in_shards(
@@ -142,14 +148,26 @@ impl JoinedRanks {
             let text = "stages and tp are both given: a model is divided by one of them";
             return Err(Error::InvalidRequest(text.into()));
         }
-        shares_experts(&model.plan, backend)?;
+        can_be_shared(&model.plan, backend)?;
         let own = about(model, options, backend);
         let met = meet(&addresses.iter().collect::<Vec<_>>(), options, &own)?;
         let count = met.len() + 1;
-        let part = |rank: usize| RankPart::Shard(ShardPlan::of(&model.plan, rank, count));
-        let parts = (1..count).map(|rank| (RankShare::Rows(rank, count), part(rank)));
+        // Pages are joined where all machines write them in one form.
+        let alike = met.iter().all(|rank| rank.about.kernels == own.kernels);
+        let caches = match alike && backend.capabilities().pages_by_head {
+            true => ShardCaches::ByHead,
+            false => ShardCaches::Whole,
+        };
+        let part = |rank: usize| RankPart::Shard(ShardPlan::of(&model.plan, rank, count, caches));
+        let parts = (1..count).map(|rank| (RankShare::Rows(rank, count, caches), part(rank)));
         let ranks = met.into_iter().zip(parts).map(MetRank::joined).collect();
-        Ok(JoinedRanks { whole: model.plan.clone(), own: part(0), kernels: own.kernels, ranks })
+        Ok(JoinedRanks {
+            whole: model.plan.clone(),
+            own: part(0),
+            kernels: own.kernels,
+            ranks,
+            pages: vec![],
+        })
     }
 
     /// The plan of all machines.
@@ -174,7 +192,12 @@ impl JoinedRanks {
     ///
     /// # Errors
     /// When one of them has no room, or is gone.
-    pub fn place(&self, placement: &mut Placement, goes_on: &dyn Fn() -> bool) -> Result<Vec<String>> {
+    pub fn place(
+        &mut self,
+        placement: &mut Placement,
+        backend: &dyn Backend,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Vec<String>> {
         holds_experts(&self.own, placement)?;
         let weights = placement.weights.sizes.iter().map(|size| size.bytes).sum();
         let limits = StageLimits::of(&placement.limits, placement.cache.context, weights);
@@ -187,6 +210,11 @@ impl JoinedRanks {
         }
         let least = StageLimits::least(&all).map_err(|e| Error::InvalidRequest(e.to_string()))?;
         cut_to(placement, &least)?;
+        if let RankPart::Shard(_) = self.own {
+            let theirs = self.ranks.iter().map(|rank| rank.part.plan());
+            let parts: Vec<&Plan> = std::iter::once(self.own.plan()).chain(theirs).collect();
+            self.pages = shard_pages(&self.whole, &parts, &placement.limits.kv, backend);
+        }
         self.ranks.iter().try_for_each(|rank| rank.tell(&RankOrder::Load(least.clone())))?;
         let bytes = all[1..].iter().map(|(limits, _)| limits.weights);
         let mut notes: Vec<String> = self.ranks.iter().zip(bytes).map(|(rank, b)| note(rank, b)).collect();
@@ -236,10 +264,33 @@ impl JoinedRanks {
             RankPart::Shard(leader) => {
                 let shards =
                     ready.into_iter().map(|(rank, ..)| RankShard::new(rank.line, &rank.name)).collect();
-                Box::new(ShardedStep::new(joined.whole, own, leader, shards))
+                Box::new(ShardedStep::new(joined.whole, own, leader, shards, joined.pages))
             }
         })
     }
+}
+
+/// What of a page of each layer group ranks with these plans have, where pages hold one head behind the other.
+fn shard_pages(whole: &Plan, parts: &[&Plan], kv: &[KvTypes], backend: &dyn Backend) -> Vec<ShardPage> {
+    let heads = |plan: &Plan, layer: usize| match plan.kv.layers[layer] {
+        LayerState::Paged { kv_heads, .. } => kv_heads,
+        _ => 0,
+    };
+    let page = |layer: usize, group: usize| {
+        let bytes = backend.page_bytes(&whole.kv.alone(layer), group, kv[group]);
+        let own: Vec<usize> = parts.iter().map(|part| heads(part, layer)).collect();
+        match heads(whole, layer) {
+            all if own.iter().any(|&own| own < all) => {
+                LayerPage::ByHead(own.into_iter().map(|own| bytes / all * own).collect())
+            }
+            _ => LayerPage::Whole(bytes),
+        }
+    };
+    let group = |group: usize| {
+        let layers = (0..whole.kv.layers.len()).filter(|&i| whole.kv.layers[i].group() == Some(group));
+        ShardPage(layers.map(|layer| page(layer, group)).collect())
+    };
+    (0..whole.kv.groups.len()).map(group).collect()
 }
 
 /// A rank that has the same model, before it is told what to do.
@@ -274,11 +325,15 @@ fn meet(addresses: &[&String], options: &LoadOptions, own: &RankAbout) -> Result
     Ok(ranks)
 }
 
-/// Refuses a mixture of experts where the machine cannot compute some of them alone.
+/// Refuses a mixture of experts where the machine cannot compute some of them alone, and a cache that lies on disk.
 ///
 /// # Errors
-/// Where it cannot.
-pub(crate) fn shares_experts(plan: &Plan, backend: &dyn Backend) -> Result<()> {
+/// Where it does.
+pub(crate) fn can_be_shared(plan: &Plan, backend: &dyn Backend) -> Result<()> {
+    if !plan.kv.bound.is_empty() {
+        let text = "a cache on disk (kv=disk) with tp: each machine has a part of every layer";
+        return Err(Error::Unsupported(text.into()));
+    }
     let mixed = plan.ops.iter().any(|op| matches!(op, Op::Experts(_)));
     match mixed && !backend.capabilities().parts_experts {
         true => Err(Error::Unsupported(format!(
@@ -400,7 +455,7 @@ fn note(rank: &JoinedRank, bytes: u64) -> String {
     let what = match rank.share {
         RankShare::Layers(Range { start, end }) if end - start == 1 => format!("layer {start} is"),
         RankShare::Layers(Range { start, end }) => format!("layers {start} to {} are", end - 1),
-        RankShare::Rows(_, ranks) => format!("1 of {ranks} parts of each matrix is"),
+        RankShare::Rows(_, ranks, _) => format!("1 of {ranks} parts of each matrix is"),
     };
     format!("{what} computed by {name} ({device}), which has {bytes} of weights")
 }

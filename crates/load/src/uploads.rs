@@ -68,13 +68,24 @@ impl WeightSource<'_> {
         let (rows, cols) = whole.kind.shape();
         let mut tensor = self.weights.get(&whole.name, rows, cols)?;
         if let Some(part) = part {
-            tensor = tensor.slice(part.rows.clone());
+            tensor = part_of(&tensor, &spec.name, part)?;
         }
         let stored = tensor.bytes() as u64;
         match self.dtype.filter(|_| spec.kind.is_matrix()) {
             Some(dtype) => Ok((requantize(tensor, dtype, threads)?, stored)),
             None => Ok((tensor, stored)),
         }
+    }
+}
+
+/// Some rows of a weight, or some numbers of a vector.
+fn part_of(whole: &Tensor, name: &str, part: &ShardWeight) -> Result<Tensor> {
+    match part.whole.kind {
+        WeightKind::Vector { .. } => {
+            let numbers = &whole.to_f32()?[part.rows.clone()];
+            Ok(Tensor::from_f32(name, 1, numbers.len(), numbers))
+        }
+        _ => Ok(whole.slice(part.rows.clone())),
     }
 }
 

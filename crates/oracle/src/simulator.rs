@@ -145,6 +145,7 @@ impl<B: Backend + Panels + Clone + 'static> Backend for Throttled<B> {
             shares_memory: false,
             reads_rows: false,
             binds_cache: false,
+            pages_by_head: false,
             parts_experts: false,
             ..all
         }

@@ -53,6 +53,9 @@ pub struct Capabilities {
     /// Machines compute some experts while others compute the rest, see
     /// [`Queue::expert_rows`](crate::Queue::expert_rows).
     pub parts_experts: bool,
+    /// In an exported page, a layer's key heads lie one behind the other, each with as many bytes: pages of some heads can be
+    /// joined.
+    pub pages_by_head: bool,
 }
 
 impl Capabilities {
@@ -68,6 +71,7 @@ impl Capabilities {
             reads_rows: false,
             binds_cache: false,
             parts_experts: false,
+            pages_by_head: false,
         }
     }
 }

@@ -4,13 +4,14 @@
 //!
 //! Every output is the sum over all inputs that one machine forms, so bits are the same for any number of ranks, on every
 //! backend and for every type. A division by inputs halves the rounds of a layer, two in place of four, but has to fix an order
-//! of partial sums in every kernel: it changes all answers and allows powers of two alone. What is no product is computed by
-//! every rank: norms, rotary positions, attention with its cache.
+//! of partial sums in every kernel: it changes all answers and allows powers of two alone. Attention is divided by
+//! key heads where it can be; what else is no product is computed by every rank: norms, recurrent layers, latent attention.
 
 use crate::{
     cut::{PartRows, cuttable, keep_rows, part_name},
     op::{HeldExperts, Op, Operands},
     plan::{Mark, Plan, WeightKind, WeightSpec},
+    shard_heads::DividedHeads,
     slot::{Slot, WeightId},
 };
 use std::ops::Range;
@@ -25,8 +26,19 @@ const WIDE_UNIT: usize = 32;
 pub struct GatheredSlot {
     /// The slot.
     pub slot: Slot,
+    /// Where a rank's own columns are: the same slot, or one that has nothing else.
+    pub from: Slot,
     /// Columns by rank.
     pub columns: Vec<Range<usize>>,
+}
+
+/// What ranks keep of sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShardCaches {
+    /// Every rank has all keys and values, and computes all attention.
+    Whole,
+    /// Every rank has those of some heads, where the operators of a layer can be divided so.
+    ByHead,
 }
 
 /// Who needs the columns of all ranks.
@@ -91,9 +103,17 @@ impl ShardPlan {
     ///
     /// # Panics
     /// When there is no such rank.
-    pub fn of(plan: &Plan, rank: usize, ranks: usize) -> ShardPlan {
+    pub fn of(plan: &Plan, rank: usize, ranks: usize, caches: ShardCaches) -> ShardPlan {
         assert!(rank < ranks, "rank {rank} of {ranks}");
-        let cuts: Vec<OpRows> = cuttable(plan).iter().map(|all| op_rows(plan, all, ranks)).collect();
+        let cuttable = cuttable(plan);
+        let heads = match caches {
+            ShardCaches::Whole => vec![],
+            ShardCaches::ByHead => DividedHeads::find(plan, &cuttable, ranks),
+        };
+        let mut cuts: Vec<OpRows> = cuttable.iter().map(|all| op_rows(plan, all, ranks)).collect();
+        for divided in &heads {
+            cuts[divided.project] = divided.rows(plan, ranks).unwrap_or_default();
+        }
         let own: Vec<Vec<PartRows>> = cuts.iter().map(|parts| part_rows(parts, rank)).collect();
         let kept = keep_rows(plan.clone(), &own);
         let weights = kept.sources.into_iter().map(|(whole, rows)| {
@@ -103,7 +123,13 @@ impl ShardPlan {
         let mut shard =
             ShardPlan { plan: kept.plan, segments: vec![], weights: weights.collect(), rank, ranks };
         shard.hold_experts(plan);
-        shard.end_segments(Gathers::of(plan, &cuts, ranks).found);
+        heads.iter().for_each(|divided| divided.divide(&mut shard, plan));
+        let mut results: Vec<_> = plan.ops.iter().zip(&cuts).map(|(op, parts)| results(op, parts)).collect();
+        for divided in &heads {
+            results[divided.project].retain(|gathered| !divided.keeps(plan, gathered.slot));
+            results[divided.attend].push(divided.gathered(plan));
+        }
+        shard.end_segments(Gathers::of(plan, results, ranks).found);
         shard
     }
 
@@ -133,6 +159,11 @@ impl ShardPlan {
         for (ops, end) in ends {
             let first = self.plan.marks.len();
             self.plan.marks.extend([at(start), at(ops)]);
+            if let ShardEnd::Columns { slots, .. } = &end {
+                // Own columns are read there: a slot that has nothing else stays as long.
+                let apart = slots.iter().filter(|gathered| gathered.from != gathered.slot);
+                self.plan.marks.extend(apart.map(|gathered| Mark { ops, slot: gathered.from }));
+            }
             // The operator is run as what stands there.
             start = if matches!(end, ShardEnd::Experts(_)) { ops + 1 } else { ops };
             self.segments.push(ShardSegment { marks: first..first + 1, end });
@@ -147,7 +178,7 @@ fn expert_ranges(experts: usize, ranks: usize) -> Option<Vec<Range<usize>>> {
 }
 
 /// Rows of each matrix of an operator by rank; none where all ranks have all of them.
-type OpRows = Vec<Vec<Range<usize>>>;
+pub(crate) type OpRows = Vec<Vec<Range<usize>>>;
 
 fn op_rows(plan: &Plan, matrices: &[WeightId], ranks: usize) -> OpRows {
     let rows = |w: &WeightId| row_ranges(plan.weight(*w).kind.shape().0, ranks);
@@ -155,7 +186,7 @@ fn op_rows(plan: &Plan, matrices: &[WeightId], ranks: usize) -> OpRows {
 }
 
 /// `rows` in as many ranges of whole units; none where there are too few.
-fn row_ranges(rows: usize, ranks: usize) -> Option<Vec<Range<usize>>> {
+pub(crate) fn row_ranges(rows: usize, ranks: usize) -> Option<Vec<Range<usize>>> {
     let unit = if rows >= 4 * WIDE_UNIT * ranks { WIDE_UNIT } else { UNIT };
     let units = rows / unit;
     let border = |i: usize| if i == ranks { rows } else { i * units / ranks * unit };
@@ -177,10 +208,9 @@ struct Gathers {
 }
 
 impl Gathers {
-    fn of(plan: &Plan, cuts: &[OpRows], ranks: usize) -> Gathers {
+    fn of(plan: &Plan, results: Vec<Vec<GatheredSlot>>, ranks: usize) -> Gathers {
         let mut all = Gathers::default();
-        for (i, (op, parts)) in plan.ops.iter().zip(cuts).enumerate() {
-            let results = results(op, parts);
+        for (i, (op, results)) in plan.ops.iter().zip(results).enumerate() {
             let marked = plan.marks.iter().any(|mark| mark.ops == i && all.is_pending(mark.slot));
             if marked || all.needed(op, &results) {
                 all.end(i, GatherTo::All);
@@ -209,7 +239,7 @@ impl Gathers {
     /// that its rank has, or changes each number by itself.
     fn needed(&self, op: &Op, results: &[GatheredSlot]) -> bool {
         let same = |gathered: &GatheredSlot| match op {
-            Op::Apply(_) => true,
+            Op::Apply(_) => gathered.from == gathered.slot,
             Op::LinearAdd(o) => o.into == gathered.slot && o.x != o.into && results.contains(gathered),
             _ => false,
         };
@@ -230,7 +260,7 @@ fn results(op: &Op, parts: &OpRows) -> Vec<GatheredSlot> {
     let one = |(part, rows): (usize, &Vec<Range<usize>>)| {
         let (slot, columns) = first(part);
         let at = |rows: &Range<usize>| columns.first() + rows.start..columns.first() + rows.end;
-        GatheredSlot { slot, columns: rows.iter().map(at).collect() }
+        GatheredSlot { slot, from: slot, columns: rows.iter().map(at).collect() }
     };
     parts.iter().enumerate().map(one).collect()
 }

@@ -67,12 +67,20 @@ pub(crate) struct GatheredRows<'a> {
 
 impl<'a> GatheredRows<'a> {
     /// What `runner` has computed of `slots` at the end of segment `number`.
-    pub fn read(runner: &Runner, batch: &Batch, slots: &'a [GatheredSlot], number: usize) -> Result<Self> {
+    pub fn read(
+        runner: &Runner,
+        batch: &Batch,
+        (rank, slots): (usize, &'a [GatheredSlot]),
+        number: usize,
+    ) -> Result<Self> {
         let mut all = vec![];
         for gathered in slots {
-            let mut rows = vec![];
-            runner.read(batch, gathered.slot, &mut rows)?;
-            all.push((rows, runner.plan().width(gathered.slot)));
+            let (mut rows, plan) = (vec![], runner.plan());
+            runner.read(batch, gathered.from, &mut rows)?;
+            if gathered.from != gathered.slot {
+                rows = spread_out(&rows, &gathered.columns[rank], plan.width(gathered.slot));
+            }
+            all.push((rows, plan.width(gathered.slot)));
         }
         Ok(GatheredRows { slots, number, rows: all })
     }
@@ -117,4 +125,12 @@ impl SharedRows for GatheredRows<'_> {
         }
         words.end()
     }
+}
+
+/// Rows that have some columns of rows of `width`, at their places.
+fn spread_out(some: &[f32], columns: &Range<usize>, width: usize) -> Vec<f32> {
+    let mut rows = vec![0.0; some.len() / columns.len() * width];
+    let pairs = rows.chunks_exact_mut(width).zip(some.chunks_exact(columns.len()));
+    pairs.for_each(|(row, some)| row[columns.clone()].copy_from_slice(some));
+    rows
 }

@@ -22,6 +22,7 @@ mod line;
 mod orders;
 mod rank_stage;
 mod shard_exchange;
+mod shard_pages;
 mod shard_step;
 mod stage_step;
 mod words;
@@ -35,6 +36,7 @@ pub use handshake::{greet, join};
 pub use line::{RankLine, StageFrame};
 pub use orders::{RankAbout, RankAnswer, RankOrder, StageLimits, StageModel, StageUse};
 pub use rank_stage::RankStage;
+pub use shard_pages::{LayerPage, ShardPage};
 pub use shard_step::{RankShard, ShardedStep};
 pub use stage_step::StagedStep;
 

@@ -32,6 +32,8 @@ pub enum RankOrder {
         rank: usize,
         /// How many ranks there are, with the leader.
         ranks: usize,
+        /// Whether each keeps the heads that it computes alone.
+        by_head: bool,
     },
     /// Load them for steps within these limits.
     Load(StageLimits),

@@ -36,7 +36,7 @@ pub(crate) fn run_shard(
             }
             ShardEnd::Columns { slots, to } => {
                 runner.run_before(batch, marks.clone())?;
-                let mut rows = GatheredRows::read(runner, batch, slots, number)?;
+                let mut rows = GatheredRows::read(runner, batch, (shard.rank, slots), number)?;
                 others.bring(&mut rows, *to)?;
                 if *to == GatherTo::All || shard.rank == 0 {
                     rows.write(runner, batch)?;

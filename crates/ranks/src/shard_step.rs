@@ -6,6 +6,7 @@ use crate::{
     columns::SharedRows,
     line::{RankLine, StageFrame},
     shard_exchange::{BUFFERED, ShardExchange, panicked, run_shard},
+    shard_pages::ShardPage,
 };
 use lamina_plan::{
     BackendError, Batch, GatherTo, Limits, Plan, Rows, Runner, ShardPlan, Step, StreamCounts, Ticket,
@@ -80,15 +81,24 @@ pub struct ShardedStep {
     own: Runner,
     shard: ShardPlan,
     ranks: Vec<RankShard>,
+    /// What of a page of each group each rank has.
+    pages: Vec<ShardPage>,
     /// Why no step can be run any more.
     lost: Option<String>,
 }
 
 impl ShardedStep {
-    /// Steps of `plan`, of which `own` runs `shard`, and each of `ranks` its own, in order.
-    pub fn new(plan: Plan, own: Runner, shard: ShardPlan, ranks: Vec<RankShard>) -> ShardedStep {
+    /// Steps of `plan`, of which `own` runs `shard`, and each of `ranks` its own, in order; they have these parts of a page of
+    /// each group.
+    pub fn new(
+        plan: Plan,
+        own: Runner,
+        shard: ShardPlan,
+        ranks: Vec<RankShard>,
+        pages: Vec<ShardPage>,
+    ) -> ShardedStep {
         let limits = own.limits().clone();
-        ShardedStep { plan, limits, own, shard, ranks, lost: None }
+        ShardedStep { plan, limits, own, shard, ranks, pages, lost: None }
     }
 
     /// A batch as ranks get it: rows of taps are read here alone, what is added to rows is added by all.
@@ -123,16 +133,30 @@ impl ShardedStep {
         self.lost.clone().map_or(Ok(()), |why| Err(lost(why)))
     }
 
-    /// Puts a page or a state back on all machines: each has what all of them have.
-    fn import(&mut self, place: [u32; 3], bytes: &[u8]) -> Result<()> {
-        let payload = [place.map(u32::to_le_bytes).as_flattened(), bytes].concat();
-        let put = |rank: &RankShard| {
-            rank.send(StageFrame::Import, &payload)?;
+    /// Puts a part of a page, or a state, back on each rank.
+    fn import(&mut self, place: [u32; 3], parts: &[&[u8]]) -> Result<()> {
+        let put = |(rank, bytes): (&RankShard, &&[u8])| {
+            rank.send(StageFrame::Import, &[place.map(u32::to_le_bytes).as_flattened(), bytes].concat())?;
             rank.next(StageFrame::Bytes).map(|_| ())
         };
-        let done = self.ranks.iter().try_for_each(put);
+        let done = self.ranks.iter().zip(parts).try_for_each(put);
         self.told(done)
     }
+
+    /// The parts of a page that the ranks have.
+    fn exported(&self, group: usize, page: u32) -> crate::Result<Vec<Vec<u8>>> {
+        let place = [0, group as u32, page].map(u32::to_le_bytes);
+        let ask = |rank: &RankShard| {
+            rank.send(StageFrame::Export, place.as_flattened())?;
+            rank.next(StageFrame::Bytes)
+        };
+        self.ranks.iter().map(ask).collect()
+    }
+}
+
+/// An error about bytes of a page.
+fn of_page(e: RankError) -> BackendError {
+    BackendError::Unsupported { backend: "shards", what: e.to_string() }
 }
 
 fn lost(what: String) -> BackendError {
@@ -153,13 +177,25 @@ impl Step for ShardedStep {
     }
 
     fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {
-        self.own.export_page(group, page)
+        let own = self.own.export_page(group, page)?;
+        if self.pages[group].is_whole() {
+            return Ok(own);
+        }
+        self.alive()?;
+        // Who only looks cannot note that a rank is lost: the next step finds its connection ended.
+        let theirs = self.exported(group, page).map_err(|e| {
+            self.ranks.iter().for_each(|rank| rank.line.end());
+            lost(e.to_string())
+        })?;
+        self.pages[group].join(&[vec![own], theirs].concat()).map_err(of_page)
     }
 
     fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
         self.alive()?;
-        self.own.import_page(group, page, bytes)?;
-        self.import([0, group as u32, page], bytes)
+        let parts = self.pages[group].part(bytes, self.ranks.len() + 1).map_err(of_page)?;
+        self.own.import_page(group, page, &parts[0])?;
+        let theirs: Vec<&[u8]> = parts[1..].iter().map(Vec::as_slice).collect();
+        self.import([0, group as u32, page], &theirs)
     }
 
     fn export_state(&self, state: u32) -> Result<Vec<u8>> {
@@ -169,7 +205,7 @@ impl Step for ShardedStep {
     fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()> {
         self.alive()?;
         self.own.import_state(state, bytes)?;
-        self.import([1, 0, state], bytes)
+        self.import([1, 0, state], &vec![bytes; self.ranks.len()])
     }
 
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {

@@ -213,6 +213,7 @@ impl Backend for Tiered {
             binds_cache: host.binds_cache,
             // Experts may be on both.
             parts_experts: false,
+            pages_by_head: false,
         }
     }
 
