@@ -36,7 +36,7 @@ def ranks(model, count):
 
 def speeds(args, *more):
     """Medians of tokens per second of a prompt and of decoding."""
-    command = [COMMAND, "bench", args.model, "--json", "--threads", "1", "--repeat", "3"]
+    command = [COMMAND, "bench", args.model, "--json", "--repeat", "3"]
     found = subprocess.run(
         [*command, "--prompt", str(args.prompt), "--gen", str(args.gen), *more], capture_output=True, check=True
     )
@@ -66,7 +66,9 @@ def main():
     parser.add_argument("--record")
     args = parser.parse_args()
     with ranks(args.model, args.ranks) as addresses:
-        rounds = [(speeds(args), speeds(args, "--stages", ",".join(addresses))) for _ in range(args.rounds)]
+        alone = ["--threads", "1"]
+        staged = [*alone, "--stages", ",".join(addresses)]
+        rounds = [(speeds(args, *alone), speeds(args, *staged)) for _ in range(args.rounds)]
     foretold = forecast(args)
     row = {"model": os.path.basename(args.model), "ranks": args.ranks, "prompt": args.prompt, "n": args.gen}
     for kind in ("prefill", "decode"):

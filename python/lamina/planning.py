@@ -53,7 +53,7 @@ class Plan:
     """What could be changed for more speed (`change`, `tok_s`), the best first."""
     machines: List[Dict[str, Any]]
     """For each number of `machines` that was asked about, with the `link`: `stages` with `layers` and bytes of `memory` of each machine, `context`,
-    `decode` and `prefill`, or the `problem` that forbids them; `replicas`, each with the whole model: `batch` and `tok_s`."""
+    `decode` and `prefill`, or the `problem` that forbids them; `shards` with as much, but `rounds` of a step in place of layers; `replicas`, each with the whole model: `batch` and `tok_s`."""
     text: str
     """The report of `lamina plan`."""
 
@@ -119,7 +119,7 @@ def plan(
         image_min_tokens: as for `LLM`.
         image: width and height in pixels of a picture that shall be told about.
         offline: as for `LLM`.
-        machines: how many machines like this one, or several such numbers: what they make of it as stages, and as replicas.
+        machines: how many machines like this one, or several such numbers: what they make of it as stages, as shards, and as replicas.
         link: what lies between them: `1GbE`, `2.5GbE`, `10GbE`, `25GbE`, `100GbE`, or the time of a message and a rate,
             such as `35us,1.15GB/s`.
 

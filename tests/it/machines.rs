@@ -71,6 +71,10 @@ fn what_is_too_large_for_one_machine_fits_into_several() {
         let [one, two] = [0, 1].map(|i| found[i].stages.as_ref());
         assert!(one.is_err() || two.is_ok(), "{room} MB: {found:?}");
         assert_eq!(one.is_err(), found[1].replicas.is_empty(), "{room} MB: {found:?}");
+        assert!(
+            found[0].shards.is_err() == one.is_err() && (one.is_err() || found[1].shards.is_ok()),
+            "{found:?}"
+        );
         let (Err(why), Ok(two)) = (one, two) else { continue };
         gained += 1;
         assert!(why.contains(" left for it") || why.contains("available"), "{room} MB: {why}");
@@ -90,6 +94,37 @@ fn a_slower_link_is_waited_for_longer() {
     assert!(seconds(2, 0) > 0.1 && seconds(2, 1) > 1.5 * seconds(2, 0), "a row has some hundred bytes");
     let [one, four] = [0, 1].map(|batch| stages(&found[1][0]).decode[batch].tok_s);
     assert!(four > 3.5 * one, "rows of a step cross together: {one} {four}");
+}
+
+/// Each round of a step is a message of two machines, and two of three: four in each layer, and logits to the leader.
+#[test]
+fn shards_wait_for_every_round() {
+    let found = ["0s,100GB", "10ms,100GB"].map(|link| told(&packaged(), &options(), &[1, 2, 3], link));
+    let shards =
+        |link: usize, machines: usize| found[link][machines].shards.as_ref().expect("it can be divided");
+    let layers: usize = stages(&found[0][0]).layers.iter().sum();
+    assert_eq!([0, 1, 2].map(|machines| shards(0, machines).rounds), [0, 4 * layers + 1, 4 * layers + 1]);
+    let seconds = |link: usize, machines: usize| 1.0 / shards(link, machines).decode[0].tok_s;
+    for (machines, messages) in [(0, 0), (1, 4 * layers + 1), (2, 8 * layers + 1)] {
+        let waited = seconds(1, machines) - seconds(0, machines);
+        assert!((waited / 10e-3 - messages as f64).abs() < 0.5, "{machines}: {waited}");
+    }
+}
+
+/// Rows, heads and experts that a machine has not take no memory, and what is divided is computed sooner.
+#[test]
+fn shards_take_their_part_of_memory() {
+    let models = Models::new();
+    let options = LoadOptions { context: Some(8192), ..options() };
+    for path in [packaged(), models.folder("mixtral")] {
+        let found = told(&path, &options, &[1, 2], "0s,100GB");
+        let [one, two] = [0, 1].map(|i| found[i].shards.as_ref().expect("it can be divided"));
+        let (most, whole) = (two.memory.iter().max().expect("a machine"), one.memory[0]);
+        assert!(two.memory.len() == 2 && *most < whole * 7 / 10, "{}: {two:?} {one:?}", path.display());
+        assert_eq!((one.context, two.context), (8192, 8192));
+        let [alone, both] = [one, two].map(|of| of.prefill[0].tok_s);
+        assert!(both > alone, "{}: {both} {alone}", path.display());
+    }
 }
 
 #[test]
@@ -115,9 +150,13 @@ fn what_cannot_be_divided_is_said() {
         )
         .expect("a forecast"),
     );
-    for said in
-        ["stages   on 2: ", "(10GbE, assumed 35 us a message and 1.15 GB/s)", "replicas on 2: 1 sequence "]
-    {
+    for said in [
+        "stages   on 2: ",
+        "shards   on 2: ",
+        " rounds a step, ",
+        "(10GbE, assumed 35 us a message and 1.15 GB/s)",
+        "replicas on 2: 1 sequence ",
+    ] {
         assert!(report.contains(said), "{report}");
     }
     assert!(report.contains("stages   on 99: cannot be: "), "{report}");

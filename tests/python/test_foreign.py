@@ -77,7 +77,7 @@ def test_parameters_mean_ours(given, meant):
 
 
 REFUSED = [
-    ({"tensor_parallel_size": 2}, lamina.UnsupportedError, "tensor_parallel_size=2.*one device"),
+    ({"tensor_parallel_size": 2}, lamina.UnsupportedError, "tensor_parallel_size=2.*lamina rank"),
     ({"lora_path": "x"}, lamina.UnsupportedError, "loras={name: path}"),
     ({"draft_model": Ellipsis}, lamina.UnsupportedError, "ngram"),
     ({"vocab_only": 1}, lamina.UnsupportedError, "vocab_only"),

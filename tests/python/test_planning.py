@@ -83,6 +83,10 @@ def test_several_machines_are_told_about():
     assert [row["batch"] for row in stages["decode"]] == [row["batch"] for row in two["replicas"]] == [1, 4]
     # Two messages in each step.
     assert stages["decode"][0]["tok_s"] < 500 and stages["prefill"][0]["n"] == 16
+    # Four rounds in each layer, and one for logits.
+    shards = two["shards"]
+    assert shards["rounds"] == 4 * plan.model["layers"] + 1 and len(shards["memory"]) == 2 and shards["problem"] is None
+    assert shards["decode"][0]["tok_s"] < 1000 / shards["rounds"] and shards["context"] == 256
     assert many["stages"] is None and "fewer layers" in many["problem"]
     assert lamina.plan(context=256).machines == [] and "stages" not in str(lamina.plan(context=256))
     assert len(lamina.plan(context=256, machines=2).machines) == 1

@@ -1,4 +1,4 @@
-"""Layers that ranks compute, in processes of their own: the answers of one machine, and clear words when one is gone."""
+"""Parts of a model that ranks compute, in processes of their own: the answers of one machine, and clear words when one is gone."""
 
 import contextlib
 import os
@@ -49,6 +49,33 @@ def test_a_command_in_stages_says_what_it_says_alone():
     assert all(address in staged.stderr for address in addresses)
 
 
+def test_a_command_in_shards_says_what_it_says_alone():
+    args = ["run", "--seed", "3", "-n", "40", "--threads", "1"]
+    alone = run(*args, PROMPT)
+    with ranks(2) as (addresses, _):
+        sharded = run(*args, "--tp", ",".join(addresses), PROMPT)
+    assert sharded.returncode == 0 and sharded.stdout == alone.stdout
+    assert all(f"1 of 3 parts of each matrix is computed by {address}" in sharded.stderr for address in addresses)
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_rank_of_shards_that_is_gone_is_named_and_the_others_serve_again(end):
+    with ranks(2) as (addresses, [process, other]):
+        llm = lamina.LLM(threads=1, tp=",".join(addresses))
+        stream = llm.stream(PROMPT, max_tokens=2000, ignore_eos=True)
+        next(iter(stream))
+        process.send_signal(end)
+        with pytest.raises(lamina.DeviceLostError, match=addresses[0]):
+            list(stream)
+        with pytest.raises(lamina.LaminaError):
+            llm.generate(PROMPT, max_tokens=1)
+        llm.close()
+        process.send_signal(signal.SIGCONT)
+        alone = lamina.LLM(threads=1).generate(PROMPT, max_tokens=30, seed=1).text
+        assert lamina.LLM(threads=1, tp=addresses[1]).generate(PROMPT, max_tokens=30, seed=1).text == alone
+        assert other.poll() is None
+
+
 def test_who_has_another_key_is_turned_away():
     with ranks(1, KEY) as ([address], _):
         for key in (None, "l" * 40):
@@ -91,5 +118,8 @@ def test_what_is_no_list_of_ranks_is_refused():
     for wrong in ("host", "host:port", ":1", "host:1=0"):
         with pytest.raises(lamina.InvalidRequestError, match="HOST:PORT"):
             lamina.LLM(stages=wrong)
+    for wrong in ("host", "host:1=2"):
+        with pytest.raises(lamina.InvalidRequestError, match="HOST:PORT"):
+            lamina.LLM(tp=wrong)
     refused = run("plan", "--stages", "127.0.0.1:1")
-    assert refused.returncode == 1 and "leave stages out" in refused.stderr
+    assert refused.returncode == 1 and "leave stages and tp out" in refused.stderr

@@ -43,6 +43,13 @@ impl Queue for Machine {
         Ok(())
     }
 
+    fn with_rows(&mut self, slot: Slot, rows: Range<usize>, f: &mut dyn FnMut(&mut [f32])) -> Result<()> {
+        let at = self.some_rows(slot, &rows);
+        // SAFETY: the slot holds these rows, one after the other, and nobody else uses them while the machine is borrowed.
+        f(unsafe { std::slice::from_raw_parts_mut(at.ptr, at.rows * at.width) });
+        Ok(())
+    }
+
     fn front(&self, slot: Slot, row: usize, n: usize) -> Result<Vec<(u32, f32)>> {
         Ok(front(self.numbers(slot, &(row..row + 1)), n))
     }

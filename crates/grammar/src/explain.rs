@@ -42,6 +42,11 @@ const LIMITS: &[&str] = &[
     "u16::max",
 ];
 
+/// What a panic of the library is known to come from (derivre 0.3.13: equal sequences of bytes in a union that are not one
+/// node each).
+const PANICKED: &str = "the compiler stopped at it; two alternatives of a terminal that are the same text, written in one piece and \
+                        in several (\"ab\" and \"a\" \"b\"), are known to do so: write one of them only";
+
 /// `message` of the library about `lowered`.
 pub(crate) fn explain(lowered: &Lowered, message: &str) -> GrammarError {
     if message.contains("Unsatisfiable schema") || message.contains("unsatisfiable") {
@@ -54,6 +59,9 @@ pub(crate) fn explain(lowered: &Lowered, message: &str) -> GrammarError {
             let place = only_place(schema, keyword);
             return GrammarError::refused(*keyword, place, format!("{why} ({})", first_line(message)));
         }
+    }
+    if message.contains("panic: ") && matches!(lowered, Lowered::Lark(_)) {
+        return GrammarError::broken("grammar", PANICKED);
     }
     if LIMITS.iter().any(|said| message.to_lowercase().contains(said)) {
         return GrammarError::TooLarge {

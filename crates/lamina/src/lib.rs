@@ -81,8 +81,9 @@ pub use lamina_load::{
     KvSwap, LoadOptions, Loaded, MachinesForecast, MemoryFit, MemoryLimit, MemoryPart, MmprojChoice,
     ModelInfo, Objective, Offload, OptionError, OptionKind, OptionSpec, PictureForecast, PictureSize,
     PlacementPolicy, PlacementRule, Progress, RankList, ReplicasSpeed, Reporter, Result, Setting,
-    SpeedForecast, SpeedQuality, StageLink, StageList, StagesForecast, StreamInfo, StreamOptions, Surface,
-    SwapForecast, TierPercent, read_settings, settings, tokenizer as tokenizer_of, type_name,
+    ShardsForecast, SpeedForecast, SpeedQuality, StageLink, StageList, StagesForecast, StreamInfo,
+    StreamOptions, Surface, SwapForecast, TierPercent, read_settings, settings, tokenizer as tokenizer_of,
+    type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, OpCost, OpRows, Plan, Profile, ReadShare};
 pub use lamina_sound as sound;

@@ -52,8 +52,8 @@ pub use lamina_planner::{
     BadValue, Bottleneck, CacheForecast, ClassHome, DeviceForecast, DiskForecast, DiskRate, DraftCost,
     DraftForecast, DraftSpeed, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
     MachinesForecast, MemoryLimit, MemoryPart, Objective, Offload, PictureForecast, PictureSize,
-    PlacementPolicy, PlacementRule, ReplicasSpeed, SpeedForecast, SpeedQuality, StageLink, StagesForecast,
-    StreamOptions, SwapForecast, TierPercent,
+    PlacementPolicy, PlacementRule, ReplicasSpeed, ShardsForecast, SpeedForecast, SpeedQuality, StageLink,
+    StagesForecast, StreamOptions, SwapForecast, TierPercent,
 };
 pub use lamina_ranks::{AppKey, RankError, RankLine, RankList, StageList, greet};
 pub use lora::{AdapterPath, lora_scales};

@@ -94,7 +94,7 @@ settings! {
             stages: StageList = StageList::default(), "HOST:PORT,.." | "rpc" {on ALL};
             /// Ranks that compute some rows of each matrix of the model (tensor parallel), each a process of lamina rank on
             /// another machine or socket: one answer comes faster. HOST:PORT of each [default: none]
-            tp: RankList = RankList::default(), "HOST:PORT,.." | "tensor_parallel" {on ALL};
+            tp: RankList = RankList::default(), "HOST:PORT,.." {on ALL};
             /// Weights that do not fit into memory: auto reads them from disk, never refuses the model [default: auto]
             offload: Offload = Offload::Auto, "HOW" {on MACHINE};
             /// What requests are served for: latency, or throughput for jobs that count as a whole. It changes the policy,

@@ -154,10 +154,7 @@ impl JoinedRanks {
         let count = met.len() + 1;
         // Pages are joined where all machines write them in one form.
         let alike = met.iter().all(|rank| rank.about.kernels == own.kernels);
-        let caches = match alike && backend.capabilities().pages_by_head {
-            true => ShardCaches::ByHead,
-            false => ShardCaches::Whole,
-        };
+        let caches = if alike { shard_caches(backend) } else { ShardCaches::Whole };
         let part = |rank: usize| RankPart::Shard(ShardPlan::of(&model.plan, rank, count, caches));
         let parts = (1..count).map(|rank| (RankShare::Rows(rank, count, caches), part(rank)));
         let ranks = met.into_iter().zip(parts).map(MetRank::joined).collect();
@@ -323,6 +320,11 @@ fn meet(addresses: &[&String], options: &LoadOptions, own: &RankAbout) -> Result
         }
     }
     Ok(ranks)
+}
+
+/// What machines like `backend` keep of sequences, where several compute a model in shards.
+pub(crate) fn shard_caches(backend: &dyn Backend) -> ShardCaches {
+    if backend.capabilities().pages_by_head { ShardCaches::ByHead } else { ShardCaches::Whole }
 }
 
 /// Refuses a mixture of experts where the machine cannot compute some of them alone, and a cache that lies on disk.

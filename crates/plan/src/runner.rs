@@ -136,6 +136,14 @@ impl Runner {
         self.machine.read(slot, 0..batch.count(self.plan.kind(slot)), out)
     }
 
+    /// Has `f` look at the rows that a step of `batch` has in a slot, and change them.
+    ///
+    /// # Errors
+    /// When the backend fails.
+    pub fn with_rows(&mut self, batch: &Batch, slot: Slot, f: &mut dyn FnMut(&mut [f32])) -> Result<()> {
+        self.machine.with_rows(slot, 0..batch.count(self.plan.kind(slot)), f)
+    }
+
     /// Writes the rows that a step of `batch` has in a slot.
     ///
     /// # Errors

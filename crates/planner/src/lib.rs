@@ -57,8 +57,9 @@ pub use experts::ExpertPlacement;
 pub use forecast::{
     Bottleneck, CacheForecast, DeviceForecast, DiskForecast, DividedSpeeds, DraftCost, DraftForecast,
     DraftSpeed, EXPERT_USES, Forecast, ForecastAdvice, ForecastModel, ForecastQuestion, HitForecast,
-    JobForecast, MachinesForecast, ModelFiles, PictureForecast, PictureSize, ReplicasSpeed, SpeedForecast,
-    StageLink, StagedCost, StagesForecast, SwapForecast, bytes_per_token,
+    JobForecast, MachinesForecast, ModelFiles, PictureForecast, PictureSize, ReplicasSpeed, ShardRound,
+    ShardedCost, ShardsForecast, SpeedForecast, StageLink, StagedCost, StagesForecast, SwapForecast,
+    bytes_per_token,
 };
 pub use hardware::{Hardware, ProductSpeed};
 pub use hits::{ExpertHits, FoundExperts};

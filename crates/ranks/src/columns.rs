@@ -8,25 +8,29 @@ use crate::{
 use lamina_plan::{Batch, GatheredSlot, RoutedExperts, Runner, Step};
 use std::ops::Range;
 
+/// What rank of a step has computed, as bytes.
+pub(crate) type RankBytes = (usize, Vec<u8>);
+
 /// Rows that several ranks have computed a part of each.
 pub(crate) trait SharedRows {
-    /// What rank `rank` has of them, as bytes.
+    /// The own part of them, as bytes.
     ///
     /// # Errors
     /// When the machine fails.
-    fn part(&self, rank: usize) -> Result<Vec<u8>>;
+    fn own(&mut self) -> Result<Vec<u8>>;
 
-    /// Puts in what rank `rank` has.
+    /// Puts in what other ranks have; `own` is what this one has told.
     ///
     /// # Errors
-    /// When it is of another step, or not as much as it has.
-    fn put(&mut self, rank: usize, bytes: &[u8]) -> Result<()>;
+    /// When it is of another step, or not as much as a rank has.
+    fn put(&mut self, own: &[u8], others: &[RankBytes]) -> Result<()>;
 }
 
-/// Refuses what is of another place of a step than `number`: who counts differently is told apart.
-fn at_place(words: &mut WordReader<'_>, number: usize) -> Result<()> {
+/// The words of a part behind the place of the step that it is of: who counts differently is told apart.
+fn at_place(bytes: &[u8], number: usize) -> Result<WordReader<'_>> {
+    let mut words = WordReader::new(bytes);
     match words.one()? as usize {
-        found if found == number => Ok(()),
+        found if found == number => Ok(words),
         found => Err(RankError::Frame(format!("rows of place {found} came in place of {number}"))),
     }
 }
@@ -34,103 +38,90 @@ fn at_place(words: &mut WordReader<'_>, number: usize) -> Result<()> {
 /// Results of experts, of which each rank computes some.
 pub(crate) struct ExpertResults<'a> {
     pub experts: RoutedExperts<'a>,
-    /// Experts by rank.
-    pub parts: &'a [Range<usize>],
+    /// Which rank it is, and the experts of all.
+    pub parts: (usize, &'a [Range<usize>]),
     /// Which segment of the step they end.
     pub number: usize,
 }
 
 impl SharedRows for ExpertResults<'_> {
-    fn part(&self, rank: usize) -> Result<Vec<u8>> {
+    fn own(&mut self) -> Result<Vec<u8>> {
+        let (rank, parts) = self.parts;
         let mut words = WordWriter::default();
         words.one(self.number as u32);
-        words.numbers(&self.experts.rows(self.parts[rank].clone())?);
+        words.numbers(&self.experts.rows(parts[rank].clone())?);
         Ok(words.bytes())
     }
 
-    fn put(&mut self, rank: usize, bytes: &[u8]) -> Result<()> {
-        let mut words = WordReader::new(bytes);
-        at_place(&mut words, self.number)?;
-        self.experts.put(self.parts[rank].clone(), &words.numbers()?)?;
-        words.end()
-    }
-}
-
-/// Rows of the slots that a segment's end brings together: own columns are computed, others are put in between.
-pub(crate) struct GatheredRows<'a> {
-    slots: &'a [GatheredSlot],
-    /// Which segment of the step they end.
-    number: usize,
-    /// Of each slot, its rows and its width.
-    rows: Vec<(Vec<f32>, usize)>,
-}
-
-impl<'a> GatheredRows<'a> {
-    /// What `runner` has computed of `slots` at the end of segment `number`.
-    pub fn read(
-        runner: &Runner,
-        batch: &Batch,
-        (rank, slots): (usize, &'a [GatheredSlot]),
-        number: usize,
-    ) -> Result<Self> {
-        let mut all = vec![];
-        for gathered in slots {
-            let (mut rows, plan) = (vec![], runner.plan());
-            runner.read(batch, gathered.from, &mut rows)?;
-            if gathered.from != gathered.slot {
-                rows = spread_out(&rows, &gathered.columns[rank], plan.width(gathered.slot));
-            }
-            all.push((rows, plan.width(gathered.slot)));
-        }
-        Ok(GatheredRows { slots, number, rows: all })
-    }
-
-    /// Has the machine go on with them.
-    pub fn write(self, runner: &mut Runner, batch: &Batch) -> Result<()> {
-        for (gathered, (rows, _)) in self.slots.iter().zip(self.rows) {
-            runner.write(batch, gathered.slot, &rows)?;
+    fn put(&mut self, _own: &[u8], others: &[RankBytes]) -> Result<()> {
+        for (rank, bytes) in others {
+            let mut words = at_place(bytes, self.number)?;
+            self.experts.put(self.parts.1[*rank].clone(), &words.numbers()?)?;
+            words.end()?;
         }
         Ok(())
     }
 }
 
+/// Rows of the slots that a segment's end brings together.
+pub(crate) struct GatheredRows<'a> {
+    pub runner: &'a mut Runner,
+    pub batch: &'a Batch,
+    /// Which rank it is, and the slots.
+    pub slots: (usize, &'a [GatheredSlot]),
+    /// Which segment of the step they end.
+    pub number: usize,
+}
+
 impl SharedRows for GatheredRows<'_> {
-    fn part(&self, rank: usize) -> Result<Vec<u8>> {
+    fn own(&mut self) -> Result<Vec<u8>> {
+        let (rank, slots) = self.slots;
         let mut words = WordWriter::default();
         words.one(self.number as u32);
-        for (gathered, (rows, width)) in self.slots.iter().zip(&self.rows) {
-            let columns = gathered.columns[rank].clone();
-            let own: Vec<f32> =
-                rows.chunks_exact(*width).flat_map(|row| &row[columns.clone()]).copied().collect();
-            words.numbers(&own);
+        for gathered in slots {
+            let (plan, from) = (self.runner.plan(), gathered.from);
+            let width = plan.width(from);
+            // A slot that has nothing else has them all.
+            let columns = if from == gathered.slot { gathered.columns[rank].clone() } else { 0..width };
+            words.one((self.batch.count(plan.kind(from)) * columns.len()) as u32);
+            self.runner.with_rows(self.batch, from, &mut |rows| {
+                rows.chunks_exact(width).for_each(|row| words.more(&row[columns.clone()]));
+            })?;
         }
         Ok(words.bytes())
     }
 
-    fn put(&mut self, rank: usize, bytes: &[u8]) -> Result<()> {
-        let mut words = WordReader::new(bytes);
-        at_place(&mut words, self.number)?;
-        for (gathered, (rows, width)) in self.slots.iter().zip(&mut self.rows) {
-            let (columns, numbers) = (gathered.columns[rank].clone(), words.numbers()?);
-            if numbers.len() != rows.len() / *width * columns.len() {
-                return Err(RankError::Frame(format!(
-                    "{} numbers came for columns of a step",
-                    numbers.len()
-                )));
+    fn put(&mut self, own: &[u8], others: &[RankBytes]) -> Result<()> {
+        let (own_rank, slots) = self.slots;
+        let ranks = others.iter().map(|(rank, bytes)| (*rank, &bytes[..])).chain([(own_rank, own)]);
+        let read = |(rank, bytes)| Ok((rank, at_place(bytes, self.number)?));
+        let mut parts: Vec<(usize, WordReader<'_>)> = ranks.map(read).collect::<Result<_>>()?;
+        for gathered in slots {
+            let (slot, width) = (gathered.slot, self.runner.plan().width(gathered.slot));
+            let mut put = vec![];
+            for (rank, words) in &mut parts {
+                // Own columns are there already, but for those of another slot.
+                let skipped = *rank == own_rank && gathered.from == slot;
+                let (columns, bytes) = (gathered.columns[*rank].clone(), words.counted()?);
+                let rows = self.batch.count(self.runner.plan().kind(slot));
+                if bytes.len() != 4 * rows * columns.len() {
+                    let what = format!("{} bytes came for columns of a step", bytes.len());
+                    return Err(RankError::Frame(what));
+                }
+                put.extend((!skipped).then_some((columns, bytes)));
             }
-            let from = numbers.chunks_exact(columns.len());
-            rows.chunks_exact_mut(*width)
-                .zip(from)
-                .for_each(|(row, from)| row[columns.clone()].copy_from_slice(from));
+            self.runner.with_rows(self.batch, slot, &mut |rows| {
+                put.iter().for_each(|(columns, bytes)| fill(rows, width, columns, bytes));
+            })?;
         }
-        words.end()
+        parts.into_iter().try_for_each(|(_, words)| words.end())
     }
 }
 
-/// Rows that have some columns of rows of `width`, at their places.
-fn spread_out(some: &[f32], columns: &Range<usize>, width: usize) -> Vec<f32> {
-    let mut rows = vec![0.0; some.len() / columns.len() * width];
-    let pairs = rows.chunks_exact_mut(width).zip(some.chunks_exact(columns.len()));
-    pairs.for_each(|(row, some)| row[columns.clone()].copy_from_slice(some));
-    rows
+/// Fills some columns of rows with the numbers in `bytes`.
+fn fill(rows: &mut [f32], width: usize, columns: &Range<usize>, bytes: &[u8]) {
+    let some = bytes.chunks_exact(4 * columns.len());
+    for (row, some) in rows.chunks_exact_mut(width).zip(some) {
+        bytemuck::cast_slice_mut::<f32, u8>(&mut row[columns.clone()]).copy_from_slice(some);
+    }
 }

@@ -4,7 +4,7 @@ use crate::{
     RankError, Result,
     batch_bytes::read_batch,
     batch_check::check_batch,
-    columns::SharedRows,
+    columns::{RankBytes, SharedRows},
     line::{RankLine, StageFrame},
     shard_exchange::{BUFFERED, ShardExchange, panicked, run_shard},
     words::{WordReader, WordWriter},
@@ -86,27 +86,27 @@ struct ShardLine<'a> {
 
 impl ShardExchange for ShardLine<'_> {
     fn bring(&mut self, rows: &mut dyn SharedRows, to: GatherTo) -> Result<()> {
-        let own = rows.part(self.rank)?;
+        let own = rows.own()?;
         let tell = || Ok(self.line.send(StageFrame::Columns, &own)?);
-        match to {
-            GatherTo::Leader => tell(),
-            GatherTo::All if own.len() <= BUFFERED => tell().and_then(|()| self.take(rows)),
+        let taken = match to {
+            GatherTo::Leader => return tell(),
+            GatherTo::All if own.len() <= BUFFERED => tell().and_then(|()| self.take())?,
             // The leader may be writing, too.
             GatherTo::All => thread::scope(|scope| {
                 let telling = scope.spawn(tell);
-                let taken = self.take(rows);
+                let taken = self.take();
                 telling.join().unwrap_or_else(|_| Err(panicked())).and(taken)
-            }),
-        }
+            })?,
+        };
+        rows.put(&own, &taken)
     }
 }
 
 impl ShardLine<'_> {
-    /// The columns of all others, in the order of ranks.
-    fn take(&self, rows: &mut dyn SharedRows) -> Result<()> {
-        (0..self.ranks)
-            .filter(|rank| *rank != self.rank)
-            .try_for_each(|rank| rows.put(rank, &self.line.next(StageFrame::Columns)?))
+    /// What all others have, in the order of ranks.
+    fn take(&self) -> Result<Vec<RankBytes>> {
+        let others = (0..self.ranks).filter(|rank| *rank != self.rank);
+        others.map(|rank| Ok((rank, self.line.next(StageFrame::Columns)?))).collect()
     }
 }
 

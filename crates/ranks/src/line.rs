@@ -16,7 +16,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3;
 
 /// How often a side says that it lives.
 const ALIVE: Duration = Duration::from_secs(2);
@@ -27,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SPIN: Duration = Duration::from_millis(100);
 /// Bytes of a payload, at most, of who has not shown that it has the key.
 const MOST_OF_STRANGERS: usize = 1 << 12;
+/// Bytes of a payload that are copied behind a head rather than written by themselves.
+const SMALL: usize = 1 << 16;
 /// Bytes of a payload, at most: of the rows of the largest step.
 const MOST: usize = 1 << 31;
 
@@ -222,20 +224,18 @@ impl RankLine {
         if length > self.most {
             return Err(RankError::Frame(format!("a frame of {length} bytes is longer than any may be")));
         }
-        let mut frame = head.to_vec();
-        let all = frame.len() + length;
-        // As much memory as came, and not as much as is said to come.
-        Read::by_ref(&mut stream).take(length as u64).read_to_end(&mut frame).map_err(in_words)?;
+        // As much memory as came, and not as much as a stranger says will come.
+        let mut payload = Vec::with_capacity(if self.alive.is_some() { length } else { 0 });
+        Read::by_ref(&mut stream).take(length as u64).read_to_end(&mut payload).map_err(in_words)?;
         let mut hash = [0; 8];
         stream.read_exact(&mut hash).map_err(in_words)?;
-        if frame.len() != all || u64::from_le_bytes(hash) != xxh3_64(&frame) {
+        if payload.len() != length || u64::from_le_bytes(hash) != checksum(&head, &payload) {
             return Err(RankError::Frame("a frame is damaged".into()));
         }
         let kind = StageFrame::ALL.into_iter().find(|kind| kind.number() == head[4]);
         let kind =
             kind.ok_or_else(|| RankError::Frame(format!("a frame of the unknown kind {}", head[4])))?;
-        frame.drain(..head.len());
-        Ok((kind, frame))
+        Ok((kind, payload))
     }
 }
 
@@ -300,13 +300,23 @@ fn in_words(e: io::Error) -> io::Error {
 fn write(stream: &Mutex<TcpStream>, kind: StageFrame, payload: &[u8]) -> io::Result<()> {
     let length = u32::try_from(payload.len()).ok().filter(|&length| length as usize <= MOST);
     let length = length.ok_or_else(|| io::Error::other(format!("{} bytes for one frame", payload.len())))?;
-    let mut frame = Vec::with_capacity(payload.len() + 13);
-    frame.extend_from_slice(&length.to_le_bytes());
-    frame.push(kind.number());
-    frame.extend_from_slice(payload);
-    let hash = xxh3_64(&frame);
-    frame.extend_from_slice(&hash.to_le_bytes());
+    let [a, b, c, d] = length.to_le_bytes();
+    let head = [a, b, c, d, kind.number()];
+    let hash = checksum(&head, payload).to_le_bytes();
     let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+    let written = match payload.len() {
+        // One packet where it can be.
+        0..SMALL => stream.write_all(&[&head, payload, &hash].concat()),
+        _ => [&head[..], payload, &hash].iter().try_for_each(|part| stream.write_all(part)),
+    };
     // A frame of which a part went out is followed by none.
-    stream.write_all(&frame).map_err(in_words).inspect_err(|_| _ = stream.shutdown(Shutdown::Both))
+    written.map_err(in_words).inspect_err(|_| _ = stream.shutdown(Shutdown::Both))
+}
+
+/// XXH3 of all bytes of a frame before it.
+fn checksum(head: &[u8], payload: &[u8]) -> u64 {
+    let mut hash = Xxh3::new();
+    hash.update(head);
+    hash.update(payload);
+    hash.digest()
 }

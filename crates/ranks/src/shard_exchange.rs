@@ -36,11 +36,8 @@ pub(crate) fn run_shard(
             }
             ShardEnd::Columns { slots, to } => {
                 runner.run_before(batch, marks.clone())?;
-                let mut rows = GatheredRows::read(runner, batch, (shard.rank, slots), number)?;
-                others.bring(&mut rows, *to)?;
-                if *to == GatherTo::All || shard.rank == 0 {
-                    rows.write(runner, batch)?;
-                }
+                let slots = (shard.rank, &slots[..]);
+                others.bring(&mut GatheredRows { runner, batch, slots, number }, *to)?;
                 if number == last {
                     // What is read at the plan's end.
                     runner.run_between(batch, marks.end..marks.end)?;
@@ -49,7 +46,7 @@ pub(crate) fn run_shard(
             ShardEnd::Experts(parts) => {
                 runner.run_between(batch, marks.clone())?;
                 let experts = runner.routed_experts(batch, marks.end)?;
-                let mut results = ExpertResults { experts, parts, number };
+                let mut results = ExpertResults { experts, parts: (shard.rank, &parts[..]), number };
                 others.bring(&mut results, GatherTo::All)?;
                 results.experts.sum()?;
             }

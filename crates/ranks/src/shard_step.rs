@@ -3,7 +3,7 @@
 use crate::{
     RankError,
     batch_bytes::write_batch,
-    columns::SharedRows,
+    columns::{RankBytes, SharedRows},
     line::{RankLine, StageFrame},
     shard_exchange::{BUFFERED, ShardExchange, panicked, run_shard},
     shard_pages::ShardPage,
@@ -43,33 +43,29 @@ impl RankShard {
 /// The leader passes on what each rank has computed: all of them are one connection away from it.
 impl ShardExchange for [RankShard] {
     fn bring(&mut self, rows: &mut dyn SharedRows, to: GatherTo) -> crate::Result<()> {
-        let (ranks, own) = (&*self, rows.part(0)?);
+        let (ranks, own) = (&*self, rows.own()?);
         let tell = |bytes: &[u8], but: usize| {
             let others = ranks.iter().enumerate().filter(|(i, _)| *i + 1 != but);
             others.map(|(_, rank)| rank).try_for_each(|rank| rank.send(StageFrame::Columns, bytes))
         };
         let large = own.len() > BUFFERED;
-        thread::scope(|scope| {
+        let found = thread::scope(|scope| {
             let telling = match (to, large) {
                 (GatherTo::All, true) => Some(scope.spawn(|| tell(&own, 0))),
                 (GatherTo::All, false) => tell(&own, 0).map(|()| None)?,
                 (GatherTo::Leader, _) => None,
             };
-            let mut found = vec![];
-            for rank in ranks {
-                found.push(rank.next(StageFrame::Columns)?);
-            }
+            let took = |(i, rank): (usize, &RankShard)| Ok((i + 1, rank.next(StageFrame::Columns)?));
+            let found: Vec<RankBytes> = ranks.iter().enumerate().map(took).collect::<crate::Result<_>>()?;
             if let Some(told) = telling {
                 told.join().unwrap_or_else(|_| Err(panicked()))?;
             }
-            for (i, bytes) in found.iter().enumerate() {
-                rows.put(i + 1, bytes).map_err(|e| ranks[i].named(&e))?;
-                if to == GatherTo::All {
-                    tell(bytes, i + 1)?;
-                }
-            }
-            Ok(())
-        })
+            Ok::<_, RankError>(found)
+        })?;
+        if to == GatherTo::All {
+            found.iter().try_for_each(|(rank, bytes)| tell(bytes, *rank))?;
+        }
+        rows.put(&own, &found)
     }
 }
 

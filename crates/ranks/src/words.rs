@@ -25,6 +25,11 @@ impl WordWriter {
     /// Writes numbers and how many there are.
     pub fn numbers(&mut self, numbers: &[f32]) {
         self.one(numbers.len() as u32);
+        self.more(numbers);
+    }
+
+    /// Writes numbers behind a count that was written before.
+    pub fn more(&mut self, numbers: &[f32]) {
         self.0.extend_from_slice(bytemuck::cast_slice(numbers));
     }
 
@@ -63,7 +68,10 @@ impl<'a> WordReader<'a> {
     }
 
     /// Bytes of as many words as the next one says.
-    fn counted(&mut self) -> Result<&'a [u8]> {
+    ///
+    /// # Errors
+    /// When there are fewer.
+    pub fn counted(&mut self) -> Result<&'a [u8]> {
         let count = self.one()? as usize;
         let (list, rest) = count.checked_mul(4).and_then(|b| self.0.split_at_checked(b)).ok_or_else(short)?;
         self.0 = rest;

@@ -1,7 +1,7 @@
 //! What several machines make of a model, as lines of a report and as JSON.
 
 use crate::speeds::{figure, speed_json, speeds};
-use lamina::{MachinesForecast, ReplicasSpeed, StageLink, StagesForecast};
+use lamina::{MachinesForecast, ReplicasSpeed, ShardsForecast, StageLink, StagesForecast};
 use lamina_base::human_bytes;
 use serde_json::{Value, json};
 
@@ -12,11 +12,16 @@ pub(crate) fn machines_lines(all: &[MachinesForecast]) -> impl Iterator<Item = (
             Ok(stages) => describe_stages(stages, one.link),
             Err(why) => format!("cannot be: {why}"),
         };
+        let shards = match &one.shards {
+            Ok(shards) => describe_shards(shards),
+            Err(why) => format!("cannot be: {why}"),
+        };
         let replicas = (!one.replicas.is_empty()).then(|| {
             let speeds: Vec<String> = one.replicas.iter().map(describe_replicas).collect();
             ("replicas", format!("on {}: {}", one.machines, speeds.join(" | ")))
         });
-        [("stages", format!("on {}: {stages}", one.machines))].into_iter().chain(replicas)
+        let divided = [("stages", stages), ("shards", shards)];
+        divided.map(|(how, told)| (how, format!("on {}: {told}", one.machines))).into_iter().chain(replicas)
     })
 }
 
@@ -29,6 +34,18 @@ fn describe_stages(stages: &StagesForecast, link: StageLink) -> String {
         human_bytes(most),
         stages.context,
         speeds(&stages.decode, &stages.prefill)
+    )
+}
+
+fn describe_shards(shards: &ShardsForecast) -> String {
+    let most = shards.memory.iter().max().copied().unwrap_or(0);
+    let disk = if shards.streams { ", some of it read from disk in every step" } else { "" };
+    format!(
+        "{} rounds a step, {} of memory at most{disk}; {} tokens of context; {}",
+        shards.rounds,
+        human_bytes(most),
+        shards.context,
+        speeds(&shards.decode, &shards.prefill)
     )
 }
 
@@ -52,11 +69,17 @@ pub(crate) fn machines_json(all: &[MachinesForecast]) -> Value {
                "decode": stages.decode.iter().map(speed_json).collect::<Vec<_>>(),
                "prefill": stages.prefill.iter().map(speed_json).collect::<Vec<_>>()})
     };
+    let shards = |shards: &ShardsForecast| {
+        json!({"memory": shards.memory, "context": shards.context, "rounds": shards.rounds, "streams": shards.streams,
+               "problem": Value::Null, "decode": shards.decode.iter().map(speed_json).collect::<Vec<_>>(),
+               "prefill": shards.prefill.iter().map(speed_json).collect::<Vec<_>>()})
+    };
     let replica = |speed: &ReplicasSpeed| json!({"batch": speed.batch, "tok_s": speed.tok_s});
     let link =
         |link: StageLink| json!({"name": link.name, "message_s": link.seconds, "gb_s": link.rate / 1e9});
     let one = |of: &MachinesForecast| {
         json!({"machines": of.machines, "link": link(of.link), "problem": of.stages.as_ref().err(), "stages": of.stages.as_ref().ok().map(stages),
+               "shards": of.shards.as_ref().map_or_else(|why| json!({"problem": why}), shards),
                "replicas": of.replicas.iter().map(replica).collect::<Vec<_>>()})
     };
     all.iter().map(one).collect()

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 /// Tell what a model will take of memory and disk, and how fast it will be, before it is loaded
 ///
 /// Only headers are read. Speeds are predicted from those of this machine, which are measured once and kept for a month;
-/// that of the disk is measured now. The exit code is 1 when the model does not fit, here or as stages on the machines that
-/// are asked about.
+/// that of the disk is measured now. The exit code is 1 when the model does not fit, here or as stages or shards on the machines
+/// that are asked about.
 #[derive(clap::Args)]
 pub struct PlanArgs {
     /// GGUF file or Hugging Face folder
@@ -34,7 +34,7 @@ pub struct PlanArgs {
     /// A picture, such as 1280x720: what it takes of a prompt and of memory
     #[arg(long, value_name = "WxH", value_parser = pixels)]
     image: Option<(u32, u32)>,
-    /// Numbers of machines like this one: what they make of it as stages, and as replicas
+    /// Numbers of machines like this one: what they make of it as stages, as shards (tensor parallel), and as replicas
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive())]
     machines: Vec<usize>,
     #[arg(long, value_name = "LINK", default_value = "10GbE", requires = "machines",
@@ -88,8 +88,8 @@ impl Execute for PlanArgs {
             true => output::json(&plan_json(&forecast))?,
             false => output::text(&plan_report(&forecast))?,
         }
-        let fits =
-            forecast.problem.is_none() || forecast.machines.iter().any(|several| several.stages.is_ok());
+        let fits = forecast.problem.is_none()
+            || forecast.machines.iter().any(|several| several.stages.is_ok() || several.shards.is_ok());
         // The report has said why.
         if fits { Ok(()) } else { Err(CliError::Reported(FAILED)) }
     }

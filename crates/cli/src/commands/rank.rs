@@ -1,13 +1,13 @@
-//! `lamina rank`: computes layers of a model for a process on another machine.
+//! `lamina rank`: computes a part of a model for a process on another machine.
 
 use super::Execute;
 use crate::{args::RankLoadArgs, error::Result, model_path, output::note};
 use lamina::RankService;
 use std::path::PathBuf;
 
-/// Compute layers of a model for a process on another machine, which loads it with --stages
+/// Compute a part of a model for a process on another machine, which loads it with --stages or --tp
 ///
-/// Each machine has a copy of the model's files, and reads the layers that it computes. Machines share a key, LAMINA_APP_KEY;
+/// Each machine has a copy of the model's files, and reads what it computes with. Machines share a key, LAMINA_APP_KEY;
 /// what goes between them is not encrypted. A rank serves one process after the other, and ends by Ctrl-C.
 #[derive(clap::Args)]
 pub struct RankArgs {

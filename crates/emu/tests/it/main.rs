@@ -12,6 +12,7 @@ mod latent;
 #[path = "../../../stream/tests/it/common/on_disk.rs"]
 #[expect(clippy::unwrap_used, reason = "of tests of another crate")]
 mod on_disk;
+mod shards;
 mod stages;
 mod story;
 mod tensor;

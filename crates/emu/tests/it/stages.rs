@@ -74,7 +74,7 @@ fn staged(path: &Path) -> StagedStep {
 }
 
 /// Bits of the logits behind a prompt that leaves another state than it began with, and behind one more token.
-fn told(step: &mut dyn Step) -> Vec<Vec<u32>> {
+pub fn told(step: &mut dyn Step) -> Vec<Vec<u32>> {
     let groups = step.plan().kv.groups.len();
     let pages = vec![(0..(ROWS / PAGE_LEN + 1) as u32).collect::<Vec<_>>(); groups];
     let text = tokens(ROWS as u32 + 1);

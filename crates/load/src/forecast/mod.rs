@@ -24,7 +24,7 @@ use lamina_planner::{
 };
 use lamina_store::Checkpoint;
 use lamina_stream::Tiered;
-use machines::{Unmeasured, on_stages};
+use machines::{Unmeasured, on_several};
 use pictures::PicturePlan;
 
 /// Changes that make less of a difference are not worth telling.
@@ -84,8 +84,8 @@ fn on_machines(
             ReplicasSpeed::of(question, &forecast(ck, options, &share, backend, speeds)?.decode)
         }
     };
-    let stages = on_stages(ck, (options, machines), question, backend, (before, speeds))?;
-    Ok(MachinesForecast { machines, link: question.link, stages, replicas })
+    let (stages, shards) = on_several(ck, (options, machines), question, backend, (before, speeds))?;
+    Ok(MachinesForecast { machines, link: question.link, stages, shards, replicas })
 }
 
 /// What a cache on disk gives at the end of the context that is asked for, where that does not fit into memory or weights

@@ -75,6 +75,18 @@ pub trait Queue: Send + Sync {
     /// When the device fails.
     fn write(&mut self, slot: Slot, rows: Range<usize>, numbers: &[f32]) -> Result<()>;
 
+    /// Has `f` look at `rows` of a slot and change them, in place where the host can: a rank sends columns that it has computed,
+    /// and puts in those of others. Waits for what writes them.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn with_rows(&mut self, slot: Slot, rows: Range<usize>, f: &mut dyn FnMut(&mut [f32])) -> Result<()> {
+        let mut numbers = vec![];
+        self.read(slot, rows.clone(), &mut numbers)?;
+        f(&mut numbers);
+        self.write(slot, rows, &numbers)
+    }
+
     /// The `n` largest numbers of a row of a slot with their columns: larger ones first, of equal ones the lower
     /// column. NaN counts as the largest.
     ///

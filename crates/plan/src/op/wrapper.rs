@@ -65,6 +65,7 @@ wrapper! {
         fn wait() -> Result<()>;
         fn finish() -> Result<()>;
         fn write(slot: Slot, rows: Range<usize>, numbers: &[f32]) -> Result<()>;
+        fn with_rows(slot: Slot, rows: Range<usize>, f: &mut dyn FnMut(&mut [f32])) -> Result<()>;
         fn import_page(group: usize, page: u32, bytes: &[u8]) -> Result<()>;
         fn import_state(state: u32, bytes: &[u8]) -> Result<()>;
         fn bind(weight: WeightId, piece: usize, bytes: Option<Bytes>) -> Result<()>;

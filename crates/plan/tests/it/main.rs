@@ -8,6 +8,7 @@ mod golden;
 mod heads;
 mod hostile;
 mod lookahead;
+mod shards;
 mod snapshots;
 mod toy;
 mod toy_backend;

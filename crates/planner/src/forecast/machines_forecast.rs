@@ -1,4 +1,4 @@
-//! What several machines like this one make of a model: divided into stages, or whole on each of them.
+//! What several machines like this one make of a model: divided into stages or shards, or whole on each of them.
 
 use super::{ForecastQuestion, SpeedForecast, stage_link::StageLink};
 
@@ -11,6 +11,8 @@ pub struct MachinesForecast {
     pub link: StageLink,
     /// Each with some of the layers; why not where they cannot be divided, or have no room.
     pub stages: Result<StagesForecast, String>,
+    /// Each with some rows of every matrix; why not where it cannot be, or has no room.
+    pub shards: Result<ShardsForecast, String>,
     /// Decoding by replicas, each with the whole model and its part of the sequences: one for each batch. Empty where it does
     /// not fit into one machine.
     pub replicas: Vec<ReplicasSpeed>,
@@ -26,6 +28,23 @@ pub struct StagesForecast {
     /// Tokens of context that all of them have room for.
     pub context: usize,
     /// Whether some machine reads weights, experts or layers of the cache from its disk.
+    pub streams: bool,
+    /// Decoding, one for each batch.
+    pub decode: Vec<SpeedForecast>,
+    /// Prompts, one for each length.
+    pub prefill: Vec<SpeedForecast>,
+}
+
+/// Shards of a model (tensor parallel).
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShardsForecast {
+    /// Bytes that it takes of each machine.
+    pub memory: Vec<u64>,
+    /// Tokens of context that all of them have room for.
+    pub context: usize,
+    /// How often machines bring together what they have computed in a step.
+    pub rounds: usize,
+    /// Whether some machine reads weights from its disk.
     pub streams: bool,
     /// Decoding, one for each batch.
     pub decode: Vec<SpeedForecast>,

@@ -7,6 +7,7 @@ mod draft_forecast;
 mod machines_forecast;
 mod model_forecast;
 mod picture_forecast;
+mod sharded_cost;
 mod speeds;
 mod stage_link;
 mod staged_cost;
@@ -15,11 +16,12 @@ use crate::{class_home::ClassHome, memory_parts::MemoryPart, speed_table::SpeedQ
 pub use cache_forecast::CacheForecast;
 pub use device_forecast::{DeviceForecast, DividedSpeeds};
 pub use draft_forecast::{DraftCost, DraftForecast, DraftSpeed};
-pub use machines_forecast::{MachinesForecast, ReplicasSpeed, StagesForecast};
+pub use machines_forecast::{MachinesForecast, ReplicasSpeed, ShardsForecast, StagesForecast};
 pub use model_forecast::{
     DiskForecast, EXPERT_USES, ForecastModel, HitForecast, ModelFiles, SwapForecast, bytes_per_token,
 };
 pub use picture_forecast::{PictureForecast, PictureSize};
+pub use sharded_cost::{ShardRound, ShardedCost};
 pub use stage_link::StageLink;
 pub use staged_cost::StagedCost;
 
