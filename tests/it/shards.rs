@@ -9,8 +9,8 @@ use crate::{
     stages::{all_bits, options, rank, refused, request},
 };
 use lamina::{
-    Completion, DraftSource, KvDtype, KvSwap, LoadOptions, Model, PlacementPolicy, Prompt, RankList, Special,
-    StreamOptions, SwapChoice, TokenStream,
+    ApproximateExperts, Completion, DraftSource, KvDtype, KvSwap, LoadOptions, Model, PlacementPolicy,
+    Prompt, RankList, Special, StreamOptions, SwapChoice, TokenStream,
 };
 use lamina_fixtures::{Models, extent, names, packaged, tokens};
 use std::path::Path;
@@ -147,6 +147,22 @@ fn what_stands_beside_operators_acts_in_shards() {
         let want = bits(load(&path, adapted.clone()));
         assert!(want.0 != want.1, "{name}: the adapter acts");
         assert!(bits(load(&path, in_shards(&path, 2, adapted))) == want, "{name}");
+    }
+}
+
+/// Experts that are left out, or added a layer later, are so on all ranks.
+#[test]
+fn experts_are_approximated_in_shards() {
+    let models = Models::new();
+    let path = models.folder("mixtral");
+    let exact = all_bits(&load(&path, options()));
+    let fewer = ApproximateExperts { fewer: Some("1,0.9".parse().expect("shares")), deferred: None };
+    let deferred = ApproximateExperts { fewer: None, deferred: std::num::NonZeroUsize::new(1) };
+    for experts in [fewer, deferred] {
+        let asked = LoadOptions { experts, ..options() };
+        let want = all_bits(&load(&path, asked.clone()));
+        assert!(want != exact, "the approximation acts");
+        assert!(all_bits(&load(&path, in_shards(&path, 3, asked))) == want);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     options::LoadOptions,
     panel_load::{StreamedModel, load_streamed},
     pooling::pooling,
-    stages::JoinedRanks,
+    rank_group::JoinedRanks,
     uploads::{Progress, upload},
     vision::{PictureEncoder, SoundEncoder, find_encoder, picture_parts},
     vocab,

@@ -3,10 +3,11 @@
 use crate::{
     error::{Error, Result},
     headers::OpenedModel,
+    met_rank::about,
     model_plan::keep,
     open::PlacedWeights,
     options::LoadOptions,
-    stages::{about, can_be_shared, holds_experts},
+    shards::{can_be_shared, holds_experts},
     uploads::Progress,
 };
 use lamina_arch::{Family, Weights};

@@ -4,7 +4,7 @@ use crate::{
     kv::LayerState,
     op::{Attend, ColumnRange, Op, Operands, Prepare, Project},
     plan::{Plan, WeightKind, WeightSpec},
-    shard_plan::{GatheredSlot, OpRows, ShardPlan, ShardWeight, row_ranges},
+    shard_rows::{GatheredSlot, OpRows, ShardWeight, row_ranges},
     slot::{Slot, SlotSpec, WeightId},
     sparsity::AttentionSparsity,
 };
@@ -100,26 +100,31 @@ impl DividedHeads {
     }
 
     /// Leaves a rank's own heads in its plan, whose projection has its rows already.
-    pub fn divide(&self, shard: &mut ShardPlan, whole: &Plan) {
-        let own = self.heads[shard.rank].clone();
-        let Op::Project(p) = &mut shard.plan.ops[self.project] else { return };
+    pub fn divide(
+        &self,
+        (plan, weights): (&mut Plan, &mut [Option<ShardWeight>]),
+        rank: usize,
+        whole: &Plan,
+    ) {
+        let own = self.heads[rank].clone();
+        let Op::Project(p) = &mut plan.ops[self.project] else { return };
         let mut biases = vec![];
         for (which, &part) in self.parts.iter().enumerate() {
             let unit = self.unit(which);
             let part = &mut p.parts[part];
             part.columns = ColumnRange::All;
-            shard.plan.slots[part.out.0 as usize].width = own.len() * unit;
+            plan.slots[part.out.0 as usize].width = own.len() * unit;
             biases.extend(part.bias.map(|bias| (bias, own.start * unit..own.end * unit)));
         }
         for (bias, columns) in biases {
             let spec = &whole.weights[bias.0 as usize];
-            shard.plan.weights[bias.0 as usize] = WeightSpec {
+            plan.weights[bias.0 as usize] = WeightSpec {
                 name: crate::cut::part_name(&spec.name, &columns),
                 kind: WeightKind::Vector { len: columns.len() },
             };
-            shard.weights[bias.0 as usize] = Some(ShardWeight { whole: spec.clone(), rows: columns });
+            weights[bias.0 as usize] = Some(ShardWeight { whole: spec.clone(), rows: columns });
         }
-        let Op::Attend(o) = &mut shard.plan.ops[self.attend] else { return };
+        let Op::Attend(o) = &mut plan.ops[self.attend] else { return };
         let out = whole.slots[o.attention.out.0 as usize];
         let (heads, q) = (own.len() * self.group, o.attention.q);
         (o.attention.heads, o.attention.out) = (heads, self.attended);
@@ -131,8 +136,8 @@ impl DividedHeads {
                 Prepare::Normalize(_) | Prepare::Apply(_) => {}
             }
         }
-        shard.plan.slots.push(SlotSpec { width: heads * self.dim, ..out });
-        if let LayerState::Paged { kv_heads, .. } = &mut shard.plan.kv.layers[self.kv] {
+        plan.slots.push(SlotSpec { width: heads * self.dim, ..out });
+        if let LayerState::Paged { kv_heads, .. } = &mut plan.kv.layers[self.kv] {
             *kv_heads = own.len();
         }
     }

@@ -12,25 +12,10 @@ use crate::{
     op::{HeldExperts, Op, Operands},
     plan::{Mark, Plan, WeightKind, WeightSpec},
     shard_heads::DividedHeads,
+    shard_rows::{GatheredSlot, OpRows, ShardWeight, row_ranges},
     slot::{Slot, WeightId},
 };
 use std::ops::Range;
-
-/// Fewest rows of a matrix that a border is between: whole blocks of what kernels compute at once.
-const UNIT: usize = 8;
-/// The same for large matrices, where it costs no balance.
-const WIDE_UNIT: usize = 32;
-
-/// A slot of which each rank has computed some columns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GatheredSlot {
-    /// The slot.
-    pub slot: Slot,
-    /// Where a rank's own columns are: the same slot, or one that has nothing else.
-    pub from: Slot,
-    /// Columns by rank.
-    pub columns: Vec<Range<usize>>,
-}
 
 /// What ranks keep of sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,15 +56,6 @@ pub struct ShardSegment {
     pub marks: Range<usize>,
     /// What stands there.
     pub end: ShardEnd,
-}
-
-/// Some rows of a weight that a rank has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShardWeight {
-    /// The weight of the whole plan.
-    pub whole: WeightSpec,
-    /// Rows of it.
-    pub rows: Range<usize>,
 }
 
 /// What one rank runs of a plan.
@@ -123,7 +99,7 @@ impl ShardPlan {
         let mut shard =
             ShardPlan { plan: kept.plan, segments: vec![], weights: weights.collect(), rank, ranks };
         shard.hold_experts(plan);
-        heads.iter().for_each(|divided| divided.divide(&mut shard, plan));
+        heads.iter().for_each(|divided| divided.divide((&mut shard.plan, &mut shard.weights), rank, plan));
         let mut results: Vec<_> = plan.ops.iter().zip(&cuts).map(|(op, parts)| results(op, parts)).collect();
         for divided in &heads {
             results[divided.project].retain(|gathered| !divided.keeps(plan, gathered.slot));
@@ -177,20 +153,9 @@ fn expert_ranges(experts: usize, ranks: usize) -> Option<Vec<Range<usize>>> {
     (experts >= ranks).then(|| (0..ranks).map(|i| border(i)..border(i + 1)).collect())
 }
 
-/// Rows of each matrix of an operator by rank; none where all ranks have all of them.
-pub(crate) type OpRows = Vec<Vec<Range<usize>>>;
-
 fn op_rows(plan: &Plan, matrices: &[WeightId], ranks: usize) -> OpRows {
     let rows = |w: &WeightId| row_ranges(plan.weight(*w).kind.shape().0, ranks);
     matrices.iter().map(rows).collect::<Option<_>>().unwrap_or_default()
-}
-
-/// `rows` in as many ranges of whole units; none where there are too few.
-pub(crate) fn row_ranges(rows: usize, ranks: usize) -> Option<Vec<Range<usize>>> {
-    let unit = if rows >= 4 * WIDE_UNIT * ranks { WIDE_UNIT } else { UNIT };
-    let units = rows / unit;
-    let border = |i: usize| if i == ranks { rows } else { i * units / ranks * unit };
-    (units >= ranks).then(|| (0..ranks).map(|i| border(i)..border(i + 1)).collect())
 }
 
 fn part_rows(parts: &OpRows, rank: usize) -> Vec<PartRows> {

@@ -6,7 +6,8 @@ use crate::{
     layer_parts::layer_parts,
     model_plan::keep,
     options::LoadOptions,
-    stages::{can_be_shared, cut_to, shard_caches, stage_use},
+    shards::{can_be_shared, shard_caches},
+    stages::{cut_to, stage_use},
 };
 use lamina_arch::{Family, Weights};
 use lamina_base::resident_memory;
