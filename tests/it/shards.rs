@@ -2,17 +2,15 @@
 
 use crate::{
     common::{
-        answers::{self, bits, top_bits},
+        divided::{self, all_bits, options, refused},
         load, rank_at,
     },
-    lora, pictures,
-    stages::{all_bits, options, rank, refused, request},
+    stages::{in_stages, rank},
 };
 use lamina::{
-    ApproximateExperts, Completion, DraftSource, KvDtype, KvSwap, LoadOptions, Model, PlacementPolicy,
-    Prompt, RankList, Special, StreamOptions, SwapChoice, TokenStream,
+    ApproximateExperts, DraftSource, KvDtype, LoadOptions, PlacementPolicy, RankList, StreamOptions,
 };
-use lamina_fixtures::{Models, extent, names, packaged, tokens};
+use lamina_fixtures::{Models, extent, names, packaged};
 use std::path::Path;
 
 /// So many ranks, of which one is the leader.
@@ -40,113 +38,57 @@ fn every_family_in_shards_has_the_bits_of_one_machine() {
 #[test]
 fn large_steps_and_other_types_have_the_bits_of_one_machine() {
     let models = Models::new();
-    let wide = || LoadOptions { batch_rows: Some(400), ..options() };
     let with = |dtype: Option<&str>, kv: &str| LoadOptions {
         dtype: dtype.map(|name| name.parse().expect("a type")),
         kv_dtype: kv.parse::<KvDtype>().expect("a type"),
-        ..wide()
+        ..options()
     };
     for name in ["llama", "gemma2", "mixtral"] {
-        let folder = models.folder(name);
-        for options in [wide(), with(Some("q8_0"), "q8_0"), with(Some("q4_0"), "k=q8_0,v=q4_0")] {
-            let told = |model: &Model| {
-                let logits: Vec<u32> =
-                    model.logits(&tokens(240)).expect("runs").into_iter().map(f32::to_bits).collect();
-                let prompt = |i: u32| Prompt::Tokens(tokens(60 + 55 * i).split_off(i as usize));
-                let asked: Vec<_> = (0..4).map(|i| (prompt(i), request(0))).collect();
-                (logits, answers::together(model, &asked))
-            };
-            let want = told(&load(&folder, options.clone()));
-            assert!(told(&load(&folder, in_shards(&folder, 3, options))) == want, "{name}");
+        for options in [options(), with(Some("q8_0"), "q8_0"), with(Some("q4_0"), "k=q8_0,v=q4_0")] {
+            divided::large_steps(&models.folder(name), options, &|path, o| in_shards(path, 3, o));
         }
     }
 }
 
-/// Requests that lose their memory go on from pages that were swapped: every rank gets them back.
 #[test]
 fn preempted_requests_go_on_in_shards() {
     let models = Models::new();
-    let swapped = KvSwap { choice: SwapChoice::Always, .."ram:64MiB".parse().expect("a size") };
     for name in ["llama", "mixtral"] {
-        let path = models.folder(name);
-        let whole = load(&path, options());
-        let mut o = request(0);
-        o.n = 2;
-        o.max_tokens = Some(60);
-        let prompts: Vec<Vec<u32>> = (0..4).map(|i| tokens(60 + i).split_off(i as usize)).collect();
-        let want: Vec<_> = prompts.iter().map(|prompt| bits(&answers::answer(&whole, prompt, &o))).collect();
-        let kv_memory = Some(whole.info().kv_bytes_per_sequence * 5 / 4);
-        for kv_swap in [KvSwap::default(), swapped] {
-            let small = load(&path, in_shards(&path, 2, LoadOptions { kv_memory, kv_swap, ..options() }));
-            let start =
-                |prompt: &Vec<u32>| small.stream(&Prompt::Tokens(prompt.clone()), &o).expect("starts");
-            let streams: Vec<TokenStream> = prompts.iter().map(start).collect();
-            let mut preempted = 0;
-            for (i, stream) in streams.into_iter().enumerate() {
-                let mut answer = Completion::empty();
-                stream
-                    .map(|piece| piece.expect("runs"))
-                    .filter(|p| p.index == 0)
-                    .for_each(|p| answer.push(p));
-                preempted += answer.timings.preemptions;
-                assert_eq!(bits(&answer), want[i], "{name}: {i}");
-            }
-            assert!(preempted > 0, "{name}: the cache was not too small");
-        }
+        divided::preempted(&models.folder(name), (5, 4), &|path, o| in_shards(path, 2, o));
     }
 }
 
-/// A session goes on with another number of ranks.
+/// Pages of all ranks are saved as those of one machine, and those of stages are the same.
 #[test]
 fn sessions_go_on_in_other_shards() {
     let (models, folder) = (Models::new(), tempfile::tempdir().expect("a folder"));
+    let shards = |ranks| move |path: &Path, o| in_shards(path, ranks, o);
     for name in ["llama", "gemma2", "mamba2"] {
-        let path = models.folder(name);
-        let answer = |model: &Model, tokens: &[u32]| {
-            top_bits(&model.generate(&Prompt::Tokens(tokens.to_vec()), &request(0)).expect("runs")[0])
-        };
-        let (text, longer) = (tokens(200), tokens(220));
-        let want = answer(&load(&path, options()), &longer);
+        let (path, file) = (models.folder(name), folder.path().join(name));
         for (from, to) in [(2, 1), (1, 3), (4, 2)] {
-            let file = folder.path().join(name);
-            let first = load(&path, in_shards(&path, from, options()));
-            answer(&first, &text);
-            first.save_session(&file, &text, &serde_json::Value::Null).expect("saved");
-            first.close();
-            let second = load(&path, in_shards(&path, to, options()));
-            assert_eq!(second.load_session(&file).expect("read").cached_tokens, 192, "{name}");
-            assert_eq!(answer(&second, &longer), want, "{name}: from {from} to {to} ranks");
+            divided::session_goes_on(&path, &file, &shards(from), &shards(to));
         }
+        divided::session_goes_on(&path, &file, &|path, o| in_stages(path, &[0], o), &shards(2));
     }
 }
 
 /// Guesses, hidden rows behind each layer, adapters: what reads or changes rows beside the operators.
 #[test]
 fn what_stands_beside_operators_acts_in_shards() {
-    let (models, folder) = (Models::new(), tempfile::tempdir().expect("a folder"));
-    let story = packaged();
+    let (models, story) = (Models::new(), packaged());
     let want = all_bits(&load(&story, options()));
     let draft = Some(DraftSource::from(story.to_str().expect("a path")));
     assert!(all_bits(&load(&story, in_shards(&story, 2, LoadOptions { draft, ..options() }))) == want);
+    for (path, draft) in ["glm4-moe", "deepseek-v3"].map(|name| (models.head(name), DraftSource::Mtp)) {
+        let want = all_bits(&load(&path, options()));
+        let drafted = LoadOptions { draft: Some(draft), ..options() };
+        let model = load(&path, in_shards(&path, 2, drafted));
+        assert!(model.info().draft.is_some() && all_bits(&model) == want, "{}", path.display());
+    }
     for name in ["llama", "gemma2"] {
         let path = models.folder(name);
-        let (whole, sharded) = (load(&path, options()), load(&path, in_shards(&path, 2, options())));
-        for layer in 0..=whole.info().layers as isize {
-            let rows = |model: &Model| {
-                let rows = model.hidden(&tokens(70), layer).expect("runs");
-                rows.into_iter().map(f32::to_bits).collect::<Vec<_>>()
-            };
-            assert!(rows(&sharded) == rows(&whole), "{name} behind {layer} layers");
-        }
-        let adapter = lora::peft(folder.path(), name, &lora::changes(&path, 3, false), false);
-        let adapted = LoadOptions { loras: vec![("one".into(), adapter)], ..options() };
-        let bits = |model: Model| {
-            let plain = all_bits(&model);
-            (plain, all_bits(&model.with_lora(&[("one", 0.7)]).expect("known")))
-        };
-        let want = bits(load(&path, adapted.clone()));
-        assert!(want.0 != want.1, "{name}: the adapter acts");
-        assert!(bits(load(&path, in_shards(&path, 2, adapted))) == want, "{name}");
+        divided::hidden_rows(&path, &|path, o| in_shards(path, 2, o));
+        divided::adapters(&path, name, &|path, o| in_shards(path, 2, o));
     }
 }
 
@@ -166,20 +108,10 @@ fn experts_are_approximated_in_shards() {
     }
 }
 
-/// What is added behind the first layers for pictures is added on all ranks.
 #[test]
 fn pictures_are_seen_in_shards() {
     for name in ["gemma3", "qwen2-vl", "qwen3-vl"] {
-        let Some(path) = pictures::folder(name) else { return };
-        let case = pictures::cases(name).into_iter().find(|case| case.name == "two").expect("a case");
-        let bits = |model: &Model| {
-            let text = model.expand_images(&case.prompt, &case.pictures).expect("expands");
-            let tokens = model.tokenize(&text, Special::ADD_AND_PARSE).expect("tokens");
-            let logits = model.logits_seeing(&tokens, &case.pictures).expect("runs");
-            logits.iter().map(|v| v.to_bits()).collect::<Vec<_>>()
-        };
-        let want = bits(&pictures::load(&path, |o| o));
-        assert!(bits(&pictures::load(&path, |o| in_shards(&path, 2, o))) == want, "{name}");
+        divided::seen_pictures(name, &|path, o| in_shards(path, 2, o));
     }
 }
 

@@ -1,23 +1,15 @@
 //! Models whose layers several ranks compute, each in a thread of its own behind a connection: the bits of one machine.
 
-use crate::{
-    common::{
-        answers::{self, Bits, bits, top_bits},
-        load, rank_at,
-    },
-    lora, pictures,
+use crate::common::{
+    divided::{self, all_bits, options, refused},
+    load, rank_at,
 };
 use lamina::{
-    ApproximateExperts, Completion, DraftSource, GenerateOptions, KvSwap, LoadOptions, Model,
-    PlacementPolicy, Prompt, RankService, Special, StageList, StreamOptions, SwapChoice, TokenStream,
-    TraceDetail,
+    ApproximateExperts, DraftSource, LoadOptions, Model, PlacementPolicy, RankService, StageList,
+    StreamOptions, TraceDetail,
 };
-use lamina_fixtures::{Models, extent, names, packaged, tokens};
+use lamina_fixtures::{Models, extent, names, packaged};
 use std::path::Path;
-
-pub fn options() -> LoadOptions {
-    LoadOptions { threads: Some(1), context: Some(256), batch_rows: Some(32), ..LoadOptions::default() }
-}
 
 pub fn rank(path: &Path) -> String {
     rank_at(path, LoadOptions { threads: Some(1), ..LoadOptions::default() })
@@ -32,24 +24,8 @@ fn stages(path: &Path, layers: &[usize]) -> StageList {
     layers.iter().map(one).collect::<Vec<_>>().join(",").parse().expect("a list")
 }
 
-fn in_stages(path: &Path, layers: &[usize], options: LoadOptions) -> LoadOptions {
+pub fn in_stages(path: &Path, layers: &[usize], options: LoadOptions) -> LoadOptions {
     LoadOptions { stages: stages(path, layers), ..options }
-}
-
-pub fn request(i: usize) -> GenerateOptions {
-    let n = 1 + i % 2;
-    let mut o = GenerateOptions { max_tokens: Some(12), ignore_eos: true, n, ..GenerateOptions::default() };
-    o.sampling.set("seed", i as i64).expect("known");
-    o.sampling.set("logprobs", 2i64).expect("known");
-    o
-}
-
-/// All logits of a prompt, and the answers to several at once.
-pub fn all_bits(model: &Model) -> (Vec<u32>, Vec<Vec<Vec<Bits>>>) {
-    let logits = model.logits(&tokens(70)).expect("runs").into_iter().map(f32::to_bits).collect();
-    let prompt = |i: usize| Prompt::Tokens(tokens(30 + 11 * i as u32).split_off(i));
-    let asked: Vec<_> = (0..4).map(|i| (prompt(i), request(i))).collect();
-    (logits, answers::together(model, &asked))
 }
 
 #[test]
@@ -66,67 +42,23 @@ fn every_family_in_stages_has_the_bits_of_one_machine() {
     }
 }
 
-/// Steps of many rows are computed in parts that follow one another through the stages, some of one sequence and some of
-/// several, beside answers that go on.
+/// Steps of many rows are computed in parts that follow one another through the stages.
 #[test]
 fn parts_of_a_step_follow_one_another_with_the_same_bits() {
     let models = Models::new();
-    let wide = || LoadOptions { batch_rows: Some(400), ..options() };
     for (i, name) in names().into_iter().enumerate() {
-        if !extent::takes(i, 3) && !["llama", "qwen3-next", "mamba2"].contains(&name.as_str()) {
-            continue;
+        if extent::takes(i, 3) || ["llama", "qwen3-next", "mamba2"].contains(&name.as_str()) {
+            divided::large_steps(&models.folder(&name), options(), &|path, o| in_stages(path, &[0], o));
         }
-        let folder = models.folder(&name);
-        let bits = |model: &Model| {
-            let logits: Vec<u32> =
-                model.logits(&tokens(240)).expect("runs").into_iter().map(f32::to_bits).collect();
-            let prompt = |i: u32| Prompt::Tokens(tokens(60 + 55 * i).split_off(i as usize));
-            let asked: Vec<_> = (0..4).map(|i| (prompt(i), request(0))).collect();
-            (logits, answers::together(model, &asked))
-        };
-        let want = bits(&load(&folder, wide()));
-        assert!(bits(&load(&folder, in_stages(&folder, &[0], wide()))) == want, "{name}");
     }
 }
 
-fn answer(model: &Model, tokens: &[u32]) -> Vec<Bits> {
-    let mut o = request(0);
-    o.max_tokens = Some(20);
-    top_bits(&model.generate(&Prompt::Tokens(tokens.to_vec()), &o).expect("runs")[0])
-}
-
-/// Requests that lose their memory are computed again by all machines, or go on from the pages of all that were swapped.
 #[test]
 fn preempted_requests_go_on_with_the_same_bits() {
     let models = Models::new();
-    let swapped = KvSwap { choice: SwapChoice::Always, .."ram:64MiB".parse().expect("a size") };
-    for (i, name) in ["llama", "mixtral", "deepseek-v2"].into_iter().enumerate() {
-        let path = models.folder(name);
-        let whole = load(&path, options());
-        let mut o = request(i);
-        o.max_tokens = Some(60);
-        let prompts: Vec<Vec<u32>> = (0..4).map(|i| tokens(60 + i).split_off(i as usize)).collect();
-        let want: Vec<_> = prompts.iter().map(|prompt| bits(&answers::answer(&whole, prompt, &o))).collect();
+    for name in ["llama", "mixtral", "deepseek-v2"] {
         // What is meant is memory of each machine: the leader has a part of the layers.
-        let kv_memory = Some(whole.info().kv_bytes_per_sequence / 4 * 3);
-        for kv_swap in [KvSwap::default(), swapped] {
-            let small = LoadOptions { kv_memory, kv_swap, ..options() };
-            let small = load(&path, in_stages(&path, &[0], small));
-            let start =
-                |prompt: &Vec<u32>| small.stream(&Prompt::Tokens(prompt.clone()), &o).expect("starts");
-            let streams: Vec<TokenStream> = prompts.iter().map(start).collect();
-            let mut preempted = 0;
-            for (i, stream) in streams.into_iter().enumerate() {
-                let mut answer = Completion::empty();
-                stream
-                    .map(|piece| piece.expect("runs"))
-                    .filter(|p| p.index == 0)
-                    .for_each(|p| answer.push(p));
-                preempted += answer.timings.preemptions;
-                assert_eq!(bits(&answer), want[i], "{name}: {i}");
-            }
-            assert!(preempted > 0, "{name}: the cache was not too small");
-        }
+        divided::preempted(&models.folder(name), (3, 4), &|path, o| in_stages(path, &[0], o));
     }
 }
 
@@ -135,18 +67,10 @@ fn preempted_requests_go_on_with_the_same_bits() {
 fn sessions_go_on_in_other_stages() {
     let (models, folder) = (Models::new(), tempfile::tempdir().expect("a folder"));
     for name in ["llama", "gemma2", "deepseek-v2", "qwen3-next", "mamba2"] {
-        let path = models.folder(name);
-        let (text, longer) = (tokens(200), tokens(220));
-        let want = answer(&load(&path, options()), &longer);
         for (from, to) in [(&[0][..], &[][..]), (&[], &[0]), (&[0, 0], &[0])] {
+            let stages = |layers| move |path: &Path, o| in_stages(path, layers, o);
             let file = folder.path().join(name);
-            let first = load(&path, in_stages(&path, from, options()));
-            answer(&first, &text);
-            first.save_session(&file, &text, &serde_json::Value::Null).expect("saved");
-            first.close();
-            let second = load(&path, in_stages(&path, to, options()));
-            assert_eq!(second.load_session(&file).expect("read").cached_tokens, 192, "{name}");
-            assert_eq!(answer(&second, &longer), want, "{name}: from {from:?} to {to:?}");
+            divided::session_goes_on(&models.folder(name), &file, &stages(from), &stages(to));
         }
     }
 }
@@ -168,57 +92,27 @@ fn guesses_change_nothing_in_stages() {
     }
 }
 
-/// Rows behind a layer come from the machine that computes it.
 #[test]
 fn hidden_rows_come_from_every_stage() {
     let models = Models::new();
     for name in ["llama", "gemma2", "qwen3-next"] {
-        let path = models.folder(name);
-        let (whole, staged) = (load(&path, options()), load(&path, in_stages(&path, &[0, 0], options())));
-        for layer in 0..=whole.info().layers as isize {
-            let rows = |model: &Model| {
-                let rows = model.hidden(&tokens(70), layer).expect("runs");
-                rows.into_iter().map(f32::to_bits).collect::<Vec<_>>()
-            };
-            assert!(rows(&staged) == rows(&whole), "{name} behind {layer} layers");
-        }
+        divided::hidden_rows(&models.folder(name), &|path, o| in_stages(path, &[0, 0], o));
     }
 }
 
-/// Rows of pictures enter with the embedding, and what is added behind the first layers is added where these are.
 #[test]
 fn pictures_are_seen_in_stages() {
     for name in ["gemma3", "qwen2-vl", "qwen3-vl"] {
-        let Some(path) = pictures::folder(name) else { return };
-        let case = pictures::cases(name).into_iter().find(|case| case.name == "two").expect("a case");
-        let bits = |model: &Model| {
-            let text = model.expand_images(&case.prompt, &case.pictures).expect("expands");
-            let tokens = model.tokenize(&text, Special::ADD_AND_PARSE).expect("tokens");
-            let logits = model.logits_seeing(&tokens, &case.pictures).expect("runs");
-            logits.iter().map(|v| v.to_bits()).collect::<Vec<_>>()
-        };
-        let want = bits(&pictures::load(&path, |o| o));
         // The leader has as little as can be: what is added is added by ranks.
-        let stages = stages(&path, &[1, 1]);
-        assert!(bits(&pictures::load(&path, |o| LoadOptions { stages, ..o })) == want, "{name}");
+        divided::seen_pictures(name, &|path, o| in_stages(path, &[1, 1], o));
     }
 }
 
-/// Each machine has its part of an adapter, which is a request's own affair.
 #[test]
 fn adapters_act_in_every_stage() {
-    let (models, folder) = (Models::new(), tempfile::tempdir().expect("a folder"));
+    let models = Models::new();
     for name in ["llama", "gemma2"] {
-        let path = models.folder(name);
-        let adapter = lora::peft(folder.path(), name, &lora::changes(&path, 3, false), false);
-        let adapted = LoadOptions { loras: vec![("one".into(), adapter)], ..options() };
-        let bits = |model: Model| {
-            let plain = all_bits(&model);
-            (plain, all_bits(&model.with_lora(&[("one", 0.7)]).expect("known")))
-        };
-        let want = bits(load(&path, adapted.clone()));
-        assert!(want.0 != want.1, "{name}: the adapter acts");
-        assert!(bits(load(&path, in_stages(&path, &[0], adapted))) == want, "{name}");
+        divided::adapters(&models.folder(name), name, &|path, o| in_stages(path, &[0], o));
     }
 }
 
@@ -253,10 +147,6 @@ fn ranks_stream_and_approximate_as_one_machine_does() {
     let want = all_bits(&load(&path, asked.clone()));
     assert!(want != all_bits(&load(&path, options())), "the approximation acts");
     assert!(all_bits(&load(&path, LoadOptions { stages, ..asked })) == want);
-}
-
-pub fn refused(path: &Path, options: LoadOptions) -> String {
-    Model::load(Some(path), options).err().expect("refused").to_string()
 }
 
 #[test]

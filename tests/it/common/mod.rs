@@ -1,6 +1,7 @@
 //! What several tests of a model ask.
 
 pub mod answers;
+pub mod divided;
 
 use lamina::{LoadOptions, Model, RankService};
 use std::path::Path;
