@@ -17,9 +17,10 @@ PROMPT = "Once upon a time"
 
 
 @contextlib.contextmanager
-def ranks(count=1, key=None, *options):
+def ranks(count=1, key=None, *options, isa=None):
     """Addresses of ranks, and their processes."""
-    env = {**os.environ, **({"LAMINA_APP_KEY": key} if key else {})}
+    more = {"LAMINA_APP_KEY": key, "LAMINA_ISA": isa}
+    env = {**os.environ, **{name: value for name, value in more.items() if value}}
     args = [*COMMAND, "rank", "--listen", "127.0.0.1:0", "--threads", "1", *options]
     running = [subprocess.Popen(args, stderr=subprocess.PIPE, text=True, env=env) for _ in range(count)]
     try:
@@ -56,6 +57,13 @@ def test_a_command_in_shards_says_what_it_says_alone():
         sharded = run(*args, "--tp", ",".join(addresses), PROMPT)
     assert sharded.returncode == 0 and sharded.stdout == alone.stdout
     assert all(f"1 of 3 parts of each matrix is computed by {address}" in sharded.stderr for address in addresses)
+
+
+def test_ranks_of_shards_have_to_compute_alike():
+    with ranks(isa="scalar") as ([address], _):
+        refused = run("run", "--tp", address, PROMPT)
+        assert refused.returncode == 1 and "all have to compute alike" in refused.stderr, refused.stderr
+        assert run("run", "-n", "4", "--stages", address, PROMPT).returncode == 0
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])

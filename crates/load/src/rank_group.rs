@@ -135,9 +135,8 @@ impl JoinedRanks {
         let own = about(model, options, backend);
         let met = meet(&addresses.iter().collect::<Vec<_>>(), options, &own)?;
         let count = met.len() + 1;
-        // Pages are joined where all machines write them in one form.
-        let alike = met.iter().all(|rank| rank.about.kernels == own.kernels);
-        let caches = if alike { shard_caches(backend) } else { ShardCaches::Whole };
+        met.iter().try_for_each(|rank| same_kernels(rank, &own))?;
+        let caches = shard_caches(backend);
         let part = |rank: usize| RankPart::Shard(ShardPlan::of(&model.plan, rank, count, caches));
         let parts = (1..count).map(|rank| (RankShare::Rows(rank, count, caches), part(rank)));
         let ranks = met.into_iter().zip(parts).map(JoinedRank::of).collect();
@@ -247,6 +246,18 @@ impl JoinedRanks {
                 Box::new(ShardedStep::new(joined.whole, own, leader, shards, joined.pages))
             }
         })
+    }
+}
+
+/// Refuses a rank that computes in another way: what it caches, and each number of a row, would be others than here.
+fn same_kernels(rank: &MetRank, own: &RankAbout) -> Result<()> {
+    let (name, theirs, own) = (&rank.name, &rank.about.kernels, &own.kernels);
+    match theirs == own {
+        true => Ok(()),
+        false => Err(Error::InvalidRequest(format!(
+            "the rank {name} computes with {theirs}, and this machine with {own}: with tp all have to compute alike; start each \
+             with LAMINA_ISA set to an instruction set that all of them have, or divide layers with stages"
+        ))),
     }
 }
 

@@ -6,29 +6,12 @@ use crate::{
     batch_check::check_batch,
     columns::{RankBytes, SharedRows},
     line::{RankLine, StageFrame},
+    rank_part::RankPart,
     shard_exchange::{BUFFERED, ShardExchange, panicked, run_shard},
     words::{WordReader, WordWriter},
 };
-use lamina_plan::{Batch, GatherTo, Plan, Rows, Runner, ShardPlan, StagePlan, Step};
+use lamina_plan::{Batch, GatherTo, Rows, Runner, StagePlan, Step};
 use std::thread;
-
-/// What a rank runs.
-pub enum RankPart {
-    /// Layers between those of other machines.
-    Stage(StagePlan),
-    /// Some rows of each matrix.
-    Shard(ShardPlan),
-}
-
-impl RankPart {
-    /// The plan that its machine is built for.
-    pub fn plan(&self) -> &Plan {
-        match self {
-            RankPart::Stage(stage) => &stage.plan,
-            RankPart::Shard(shard) => &shard.plan,
-        }
-    }
-}
 
 /// Runs `part` for the leader behind `line`, until that is gone. `runner` has the plan of the part, cut or whole.
 ///
