@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(config, items):
         return
     for item in items:
         names = vars(item.module)
-        if "Live" in names or "serving" in names or "server" in item.fixturenames:
+        if "Live" in names or "serving" in names or {"server", "cluster"} & {*item.fixturenames}:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 

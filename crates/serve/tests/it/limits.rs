@@ -122,7 +122,7 @@ fn a_full_queue_says_when_to_come_back() {
 fn time_that_is_over_is_an_error() {
     let (_, options) = alone(Policy::default());
     let server = start(options);
-    let body = json!({ "prompt": "Once", "max_tokens": 100_000, "ignore_eos": true, "timeout": 0.2 });
+    let body = json!({ "prompt": "Once", "max_tokens": 100_000, "ignore_eos": true, "timeout": 0.05 });
     let answer = post(server.port(), "/v1/completions", &body);
     assert_eq!((answer.status, &answer.json()["error"]["type"]), (504, &json!("timeout_error")));
     let cut = json!({ "prompt": "Once", "n_predict": -1, "ignore_eos": true, "t_max_predict_ms": 100 });
