@@ -41,22 +41,14 @@ def run(*args, key=None):
     return subprocess.run([*COMMAND, *args], capture_output=True, text=True, env=env, timeout=60)
 
 
-def test_a_command_in_stages_says_what_it_says_alone():
+@pytest.mark.parametrize(("way", "said"), [("--stages", ""), ("--tp", "1 of 3 parts of each matrix is ")])
+def test_a_command_on_several_machines_says_what_it_says_alone(way, said):
     args = ["run", "--seed", "3", "-n", "40", "--threads", "1"]
     alone = run(*args, PROMPT)
     with ranks(2) as (addresses, _):
-        staged = run(*args, "--stages", ",".join(addresses), PROMPT)
-    assert staged.returncode == 0 and staged.stdout == alone.stdout
-    assert all(address in staged.stderr for address in addresses)
-
-
-def test_a_command_in_shards_says_what_it_says_alone():
-    args = ["run", "--seed", "3", "-n", "40", "--threads", "1"]
-    alone = run(*args, PROMPT)
-    with ranks(2) as (addresses, _):
-        sharded = run(*args, "--tp", ",".join(addresses), PROMPT)
-    assert sharded.returncode == 0 and sharded.stdout == alone.stdout
-    assert all(f"1 of 3 parts of each matrix is computed by {address}" in sharded.stderr for address in addresses)
+        divided = run(*args, way, ",".join(addresses), PROMPT)
+    assert divided.returncode == 0 and divided.stdout == alone.stdout
+    assert all(f"{said}computed by {address}" in divided.stderr for address in addresses)
 
 
 def test_ranks_of_shards_have_to_compute_alike():

@@ -61,7 +61,7 @@ pub(crate) fn explain(lowered: &Lowered, message: &str) -> GrammarError {
         }
     }
     if message.contains("panic: ") && matches!(lowered, Lowered::Lark(_)) {
-        return GrammarError::broken("grammar", PANICKED);
+        return GrammarError::broken("grammar", format!("{PANICKED} ({})", first_line(message)));
     }
     if LIMITS.iter().any(|said| message.to_lowercase().contains(said)) {
         return GrammarError::TooLarge {

@@ -146,8 +146,9 @@ impl<'a> PlannedHead<'a> {
         kv_dtype: KvDtype,
     ) -> Result<HeadSizes> {
         Ok(HeadSizes {
-            bytes: self.bytes(backend)?,
-            copies: self.copied_bytes(backend, source)?,
+            bytes: self.bytes(backend)?
+                + self.copied_bytes(backend, source, &|w| !model.weights.contains(w))?,
+            copies: self.copied_bytes(backend, source, &|w| model.weights.contains(w))?,
             working: self.working_bytes(backend, kv_dtype)?,
             page_bytes: self.page_bytes(backend, kv_dtype),
             selects: self.selects(model),
@@ -161,9 +162,15 @@ impl<'a> PlannedHead<'a> {
         own.map(|spec| from.bytes(backend, spec)).sum()
     }
 
-    /// Bytes of the model's weights that it holds a second time, beside a model that does not hold them in memory.
-    fn copied_bytes(&self, backend: &dyn Backend, model: &WeightSource<'_>) -> Result<u64> {
-        let others = self.plans.iter().flat_map(|p| &p.weights).filter(|w| !is_own(w));
+    /// Bytes of the model's weights that it holds for itself, of those that `some` is true of: all of them beside a model that does
+    /// not hold them in memory, and always those of which other machines have a part.
+    fn copied_bytes(
+        &self,
+        backend: &dyn Backend,
+        model: &WeightSource<'_>,
+        some: &dyn Fn(&WeightSpec) -> bool,
+    ) -> Result<u64> {
+        let others = self.plans.iter().flat_map(|p| &p.weights).filter(|w| !is_own(w) && some(w));
         others.map(|spec| model.bytes(backend, spec)).sum()
     }
 

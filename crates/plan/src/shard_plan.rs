@@ -2,8 +2,8 @@
 //! bring theirs together before an operator needs the others (tensor parallel). Of a mixture of experts each computes some experts
 //! (expert parallel), whose results are brought together before each row's are summed.
 //!
-//! Every output is the sum over all inputs that one machine forms, so bits are the same for any number of ranks, on every
-//! backend and for every type. A division by inputs halves the rounds of a layer, two in place of four, but has to fix an order
+//! Every output is the sum over all inputs that one machine forms, so bits are the same for any number of ranks and
+//! every type, on each backend whose products do not depend on how many rows a matrix has. A division by inputs halves the rounds of a layer, two in place of four, but has to fix an order
 //! of partial sums in every kernel: it changes all answers and allows powers of two alone. Attention is divided by
 //! key heads where it can be; what else is no product is computed by every rank: norms, recurrent layers, latent attention.
 

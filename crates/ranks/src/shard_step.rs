@@ -188,6 +188,10 @@ impl Step for ShardedStep {
 
     fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
         self.alive()?;
+        if self.pages[group].is_whole() {
+            self.own.import_page(group, page, bytes)?;
+            return self.import([0, group as u32, page], &vec![bytes; self.ranks.len()]);
+        }
         let parts = self.pages[group].part(bytes, self.ranks.len() + 1).map_err(of_page)?;
         self.own.import_page(group, page, &parts[0])?;
         let theirs: Vec<&[u8]> = parts[1..].iter().map(Vec::as_slice).collect();

@@ -32,18 +32,17 @@ impl ShardedCost {
     /// Time of a step: that of the slowest machine, and of all rounds, in which nothing is computed.
     pub fn step(&self, shape: &CostShape) -> StepCost {
         let costs: Vec<StepCost> = self.shards.iter().map(|shard| shard.step(shape)).collect();
-        let slowest = costs.iter().map(|cost| cost.seconds).fold(0.0, f64::max);
-        let rounds = self.rounds.iter().map(|round| self.round(round, shape));
+        let rounds: f64 = self.rounds.iter().map(|round| self.round(round, shape)).sum();
         let sum = |of: &dyn Fn(&StepCost) -> f64| costs.iter().map(of).sum::<f64>();
+        // Machines work at the same time: the slowest one says what limits a step, and all of them read.
+        let slowest = costs.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        let slowest = slowest.copied().unwrap_or_default();
         StepCost {
-            seconds: slowest + rounds.sum::<f64>(),
-            computing: sum(&|cost| cost.computing),
-            waiting: sum(&|cost| cost.waiting),
-            reading: sum(&|cost| cost.reading),
+            seconds: slowest.seconds + rounds,
             streamed: sum(&|cost| cost.streamed),
             cache_read: sum(&|cost| cost.cache_read),
             cache_written: sum(&|cost| cost.cache_written),
-            sending: sum(&|cost| cost.sending),
+            ..slowest
         }
     }
 

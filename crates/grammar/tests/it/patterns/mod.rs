@@ -1,6 +1,6 @@
 //! Patterns in every dialect against Python's `re`: random ones, with strings drawn from and beside their languages.
 //!
-//! 2,000 patterns of each dialect here, 100,000 by night; `LAMINA_FUZZ=5000` takes ten millions, `LAMINA_FUZZ_SEED`
+//! 2,000 patterns of each dialect here, 100,000 by night; `LAMINA_FUZZ=1000` takes ten millions over all of them, `LAMINA_FUZZ_SEED`
 //! others than usual.
 
 mod python;
