@@ -78,7 +78,6 @@ _ROPE = "positions are as the model's file says"
 _LOCAL = "nothing is downloaded: path takes a GGUF file or a folder with config.json"
 _ONE = "a model runs on one device and the CPU, which `device` names"
 _STAGES = 'stages="HOST:PORT,HOST:PORT" names processes of `lamina rank` that compute layers'
-_TP = 'tp="HOST:PORT,HOST:PORT" names processes of `lamina rank` that compute a part of each matrix'
 _FILE = 'the file says how its weights are quantized, and dtype="q4_k" quantizes them while loading'
 _ADAPTER = "loras={name: path} loads adapters, and lora=name in a request uses them"
 _PICTURES = "pictures are given by their paths, bytes or pixels, and never fetched"
@@ -143,7 +142,7 @@ VLLM: Dict[str, Meaning] = {
     "trust_remote_code": _no_difference,
     "allowed_local_media_path": _only("", instead=_PICTURES),
     "allowed_media_domains": _only(instead=_PICTURES),
-    "tensor_parallel_size": _only(1, instead=_TP),
+    "tensor_parallel_size": _ours("tp"),
     "pipeline_parallel_size": _only(1, instead=_STAGES),
     "data_parallel_size": _only(1, instead=_ONE),
     "enable_expert_parallel": _only(False, instead=_ONE),

@@ -82,7 +82,7 @@ class LLM(Coroutines, Closing):
         allow_urls: Sequence[str] = (),
         offline: bool = False,
         stages: str = "",
-        tp: str = "",
+        tp: Union[str, int] = "",
     ) -> None:
         """Loads a model.
 
@@ -130,8 +130,9 @@ class LLM(Coroutines, Closing):
             offline: True fetches nothing: of models that have names, those that were fetched before are used.
             stages: ranks that compute layers of the model, each a process of `lamina rank`, mostly on another machine, as
                 "HOST:PORT,HOST:PORT=LAYERS" in the order of the layers. The answers are the same.
-            tp: ranks that compute some rows of each matrix (tensor parallel), each a process of `lamina rank` on another machine or
-                socket, as "HOST:PORT,HOST:PORT": one answer is faster. The answers are the same.
+            tp: ranks that compute some rows of each matrix (tensor parallel): one answer is faster, and the same. Processes of
+                `lamina rank` on other machines, as "HOST:PORT,HOST:PORT"; or "numa", one in this process for each node of the
+                machine's memory; or how many in this process.
 
         Parameters of llama-cpp-python's `Llama` and vLLM's `LLM` are understood by their names too (model_path, n_ctx,
         n_gpu_layers, max_model_len, ..); one that there is no such thing for is refused, with what there is instead.

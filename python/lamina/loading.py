@@ -62,12 +62,8 @@ def file_path(name: str, value: Any) -> str:
         raise InvalidRequestError(f"{name} takes a path, but {value!r} was given") from None
 
 
-def _size(name: str, value: Any) -> str:
-    return value if isinstance(value, str) else _bytes(name, value)
-
-
-def _bytes(name: str, value: Any) -> str:
-    return str(checks.whole(name, value, 1, 2**63 - 1))
+def _count(name: str, value: Any) -> str:
+    return value if isinstance(value, str) else str(checks.whole(name, value, 1, 2**63 - 1))
 
 
 def _pair(name: str, value: Any) -> str:
@@ -77,12 +73,12 @@ def _pair(name: str, value: Any) -> str:
 
 
 _TEXTS: Dict[str, Callable[[str, Any, int], List[str]]] = {
-    "bytes": lambda name, value, _: [_size(name, value)],
+    "bytes": lambda name, value, _: [_count(name, value)],
+    "count": lambda name, value, _: [_count(name, value)],
     "flag": lambda name, value, _: [str(checks.flag(name, value)).lower()],
     "number": lambda name, value, _: [repr(checks.number(name, value))],
     "pair": lambda name, value, _: [_pair(name, value)],
     "path": lambda name, value, _: ["off" if name == "mmproj" and value is False else file_path(name, value)],
-    "size": lambda name, value, _: [_size(name, value)],
     "text": lambda name, value, _: [checks.text(name, value)],
     "texts": lambda name, value, _: checks.texts(name, value),
     "whole": lambda name, value, least: [str(checks.whole(name, value, least))],

@@ -9,14 +9,22 @@ use crate::{
     stages::{in_stages, rank},
 };
 use lamina::{
-    ApproximateExperts, DraftSource, KvDtype, LoadOptions, PlacementPolicy, RankList, StreamOptions,
+    ApproximateExperts, DraftSource, KvDtype, LoadOptions, PlacementPolicy, RankList, Reporter, StreamOptions,
 };
 use lamina_fixtures::{Models, names, packaged, tokens};
-use std::path::Path;
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 /// So many ranks, of which one is the leader.
 fn in_shards(path: &Path, ranks: usize, options: LoadOptions) -> LoadOptions {
-    LoadOptions { tp: RankList((1..ranks).map(|_| rank(path)).collect()), ..options }
+    LoadOptions { tp: RankList::At((1..ranks).map(|_| rank(path)).collect()), ..options }
+}
+
+/// So many ranks in this process.
+fn in_one_process(ranks: usize) -> impl Fn(&Path, LoadOptions) -> LoadOptions {
+    move |_, options| LoadOptions { tp: RankList::Here(ranks), ..options }
 }
 
 #[test]
@@ -28,7 +36,7 @@ fn every_family_in_shards_has_the_bits_of_one_machine() {
         for ranks in [2, 3, 4, 8] {
             let model = load(&folder, in_shards(&folder, ranks, options()));
             let notes = &model.info().notes;
-            let part = format!("1 of {ranks} parts of each matrix is computed by 127.0.0.1");
+            let part = format!("1 of {ranks} parts of each matrix is computed by rank 127.0.0.1");
             assert!(notes.iter().any(|note| note.contains(&part)), "{name}: {notes:?}");
             assert!(all_bits(&model) == want, "{name} with {ranks} ranks");
         }
@@ -144,7 +152,7 @@ fn a_rank_reads_its_rows_from_disk() {
     let rules = vec!["ffn=disk".parse().expect("a rule")];
     let placement = PlacementPolicy { rules, ..PlacementPolicy::default() };
     let own = LoadOptions { threads: Some(1), placement, stream, ..LoadOptions::default() };
-    let tp = RankList(vec![rank_at(&path, own), rank(&path)]);
+    let tp = RankList::At(vec![rank_at(&path, own), rank(&path)]);
     let want = all_bits(&load(&path, options()));
     assert!(all_bits(&load(&path, LoadOptions { tp, ..options() })) == want);
     assert!(std::fs::read_dir(panels.path()).expect("a folder").next().is_some(), "rows were packed");
@@ -164,4 +172,87 @@ fn what_cannot_be_in_shards_is_refused_in_words() {
     assert!(error.contains("stages and tp are both given"), "{error}");
     let other = in_shards(&models.folder("qwen2"), 2, options());
     assert!(refused(&llama, other).contains("has another model, or other adapters"));
+}
+
+#[test]
+fn every_family_on_ranks_of_one_process_has_the_bits_of_one() {
+    let models = Models::new();
+    for name in names() {
+        let folder = models.folder(&name);
+        let want = all_bits(&load(&folder, options()));
+        for ranks in [2, 3, 8] {
+            let model = load(&folder, in_one_process(ranks)(&folder, options()));
+            let part = format!(
+                "1 of {ranks} parts of each matrix is computed by rank {} of this process",
+                ranks - 1
+            );
+            let notes = &model.info().notes;
+            assert!(notes.iter().any(|note| note.contains(&part)), "{name}: {notes:?}");
+            assert!(all_bits(&model) == want, "{name} with {ranks} ranks");
+        }
+    }
+}
+
+/// What goes by other ways than columns does so inside a process, too; threads are those of all ranks together.
+#[test]
+fn ranks_of_one_process_do_what_others_do() {
+    let (models, folder) = (Models::new(), tempfile::tempdir().expect("a folder"));
+    for name in ["llama", "mixtral", "mamba2"] {
+        let (path, file) = (models.folder(name), folder.path().join(name));
+        divided::large_steps(&path, LoadOptions { threads: Some(4), ..options() }, &in_one_process(2));
+        divided::session_goes_on(&path, &file, &in_one_process(3), &|path, o| in_shards(path, 2, o));
+        divided::session_goes_on(&path, &file, &in_one_process(1), &in_one_process(2));
+    }
+    let path = models.folder("llama");
+    divided::preempted(&path, (5, 4), &in_one_process(2));
+    divided::hidden_rows(&path, &in_one_process(2));
+    divided::adapters(&path, "llama", &in_one_process(3));
+    divided::seen_pictures("gemma3", &in_one_process(2));
+    let draft = Some(DraftSource::Ngram);
+    assert!(
+        all_bits(&load(&path, LoadOptions { tp: RankList::Here(2), draft, ..options() }))
+            == all_bits(&load(&path, options()))
+    );
+}
+
+/// Where there is one node, nothing is divided; where there are more, each has a rank.
+#[test]
+fn nodes_of_memory_are_ranks() {
+    let (models, said) = (Models::new(), Arc::new(Mutex::new(vec![])));
+    let path = models.folder("llama");
+    let heard = said.clone();
+    let report = Reporter::to(move |line| heard.lock().expect("not poisoned").push(line.to_owned()));
+    let model = load(&path, LoadOptions { tp: RankList::Nodes, report, ..options() });
+    assert!(all_bits(&model) == all_bits(&load(&path, options())));
+    let divided = model.info().notes.iter().any(|note| note.contains("of this process"));
+    let one = said.lock().expect("not poisoned").iter().any(|line| line.contains("one node of memory"));
+    assert!(divided != one, "{said:?}");
+}
+
+/// The ranks of a process share its memory, and give theirs back with the model.
+#[test]
+fn ranks_of_one_process_share_what_there_is() {
+    let models = Models::new();
+    let path = models.folder("llama");
+    let all = load(&path, options()).info().kv_bytes_per_sequence;
+    let threads = || std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    let before = threads();
+    let model = load(&path, LoadOptions { tp: RankList::Here(4), kv_memory: Some(4 * all), ..options() });
+    assert!(threads() >= before + 3, "a thread for each rank");
+    assert_eq!(
+        model.logits(&tokens(70)).expect("runs").len(),
+        load(&path, options()).logits(&tokens(70)).expect("runs").len()
+    );
+    model.close();
+    drop(model);
+    let ended = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        threads() <= before
+    });
+    assert!(ended, "{} threads of {before}", threads());
+    let error = refused(
+        &path,
+        LoadOptions { tp: RankList::Here(2), memory: Some("1MiB".parse().expect("a size")), ..options() },
+    );
+    assert!(error.contains("memory"), "{error}");
 }

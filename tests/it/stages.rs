@@ -36,7 +36,10 @@ fn every_family_in_stages_has_the_bits_of_one_machine() {
         let want = all_bits(&load(&folder, options()));
         for layers in extent::some([&[0][..], &[0, 0]], i, 2) {
             let model = load(&folder, in_stages(&folder, layers, options()));
-            assert!(model.info().notes.iter().any(|note| note.contains("computed by 127.0.0.1")), "{name}");
+            assert!(
+                model.info().notes.iter().any(|note| note.contains("computed by rank 127.0.0.1")),
+                "{name}"
+            );
             assert!(all_bits(&model) == want, "{name} with {} ranks", layers.len());
         }
     }

@@ -67,7 +67,7 @@ MEANT = [
     ({"model": "a", "max_model_len": 9, "dtype": "auto"}, {"path": "a", "context": 9, "dtype": "auto"}),
     ({"gpu_memory_utilization": 0.85, "swap_space": 4}, {"device_memory": "85%", "kv_swap": "ram:4GiB"}),
     ({"speculative_config": {"method": "ngram"}}, {"draft": "ngram"}),
-    ({"tensor_parallel_size": 1, "trust_remote_code": True, "rope_freq_base": 0.0, "quantization": None}, {}),
+    ({"tensor_parallel_size": 2, "trust_remote_code": True, "rope_freq_base": 0.0, "quantization": None}, {"tp": 2}),
 ]  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def test_parameters_mean_ours(given, meant):
 
 
 REFUSED = [
-    ({"tensor_parallel_size": 2}, lamina.UnsupportedError, "tensor_parallel_size=2.*lamina rank"),
+    ({"pipeline_parallel_size": 2}, lamina.UnsupportedError, "pipeline_parallel_size=2.*lamina rank"),
     ({"lora_path": "x"}, lamina.UnsupportedError, "loras={name: path}"),
     ({"draft_model": Ellipsis}, lamina.UnsupportedError, "ngram"),
     ({"vocab_only": 1}, lamina.UnsupportedError, "vocab_only"),

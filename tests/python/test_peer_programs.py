@@ -302,7 +302,7 @@ def test_a_program_runs_by_another_import_line(peer, name, program, hub):
         ("llama_cpp", 'Llama(MODEL, tokenizer=object())', lamina.UnsupportedError, "tokenizer"),
         ("llama_cpp", 'Llama(MODEL, chat_format="functionary-v2")', lamina.UnsupportedError, "functionary-v2"),
         ("llama_cpp", 'Llama(MODEL)("a", suffix="b")', lamina.UnsupportedError, "infill"),
-        ("vllm", "LLM(MODEL, tensor_parallel_size=8)", lamina.UnsupportedError, "tensor_parallel_size"),
+        ("vllm", "LLM(MODEL, pipeline_parallel_size=8)", lamina.UnsupportedError, "pipeline_parallel_size"),
         ("vllm", 'LLM("org/model")', lamina.ModelError, "hf:org/model"),
     ],
 )

@@ -48,7 +48,18 @@ def test_a_command_on_several_machines_says_what_it_says_alone(way, said):
     with ranks(2) as (addresses, _):
         divided = run(*args, way, ",".join(addresses), PROMPT)
     assert divided.returncode == 0 and divided.stdout == alone.stdout
-    assert all(f"{said}computed by {address}" in divided.stderr for address in addresses)
+    assert all(f"{said}computed by rank {address}" in divided.stderr for address in addresses)
+
+
+@pytest.mark.parametrize("tp", ["2", "3", "numa"])
+def test_ranks_inside_one_process_say_what_one_says(tp):
+    args = ["run", "--seed", "3", "-n", "40", "--threads", "2"]
+    alone, divided = run(*args, PROMPT), run(*args, "--tp", tp, PROMPT)
+    assert divided.returncode == 0 and divided.stdout == alone.stdout
+    known = tp != "numa" or "one node of memory" not in divided.stderr
+    assert not known or "computed by rank 1 of this process" in divided.stderr, divided.stderr
+    with lamina.LLM(threads=2, tp=tp if tp == "numa" else int(tp), progress=False) as llm:
+        assert llm.generate(PROMPT, max_tokens=40, seed=3).text == alone.stdout.removesuffix("\n")
 
 
 def test_ranks_of_shards_have_to_compute_alike():
@@ -118,7 +129,7 @@ def test_what_is_no_list_of_ranks_is_refused():
     for wrong in ("host", "host:port", ":1", "host:1=0"):
         with pytest.raises(lamina.InvalidRequestError, match="HOST:PORT"):
             lamina.LLM(stages=wrong)
-    for wrong in ("host", "host:1=2"):
+    for wrong in ("host", "host:1=2", "0", "65", "2,host:1"):
         with pytest.raises(lamina.InvalidRequestError, match="HOST:PORT"):
             lamina.LLM(tp=wrong)
     refused = run("plan", "--stages", "127.0.0.1:1")

@@ -130,8 +130,8 @@ def test_beams_begin_with_the_prompt(llm, own):
 
 
 def test_what_is_not_here_is_named(llm):
-    with pytest.raises(lamina.UnsupportedError, match="tensor_parallel_size=2"):
-        LLM(model=None, tensor_parallel_size=2)
+    with pytest.raises(lamina.UnsupportedError, match="pipeline_parallel_size=2"):
+        LLM(model=None, pipeline_parallel_size=2)
     with pytest.raises(TypeError, match="no_such"):
         LLM(model=None, no_such=1)
     with pytest.raises(lamina.UnsupportedError, match="bad_words"):

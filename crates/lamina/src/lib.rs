@@ -24,8 +24,10 @@ mod device;
 mod generate;
 mod gpu_search;
 mod info_json;
+mod local_ranks;
 mod media;
 mod media_use;
+mod memory_node;
 #[cfg(all(feature = "metal", target_os = "macos", target_arch = "aarch64"))]
 mod metal;
 mod model;

@@ -3,10 +3,11 @@
 use crate::{
     Error, Result, builtin,
     device::{OpenedDevice, cpu, on_device},
+    local_ranks::RankPlaces,
 };
 use lamina_load::{
-    Forecast, ForecastQuestion, LoadOptions, Loaded, MemoryFit, Progress, Reporter, fit_on, forecast_beside,
-    forecast_on, open_beside, open_on,
+    Forecast, ForecastQuestion, LoadOptions, Loaded, MemoryFit, Progress, RankList, Reporter, fit_on,
+    forecast_beside, forecast_on, open_beside, open_on,
 };
 use lamina_store::Checkpoint;
 use lamina_tokenize::Tokenizer;
@@ -27,6 +28,21 @@ pub fn checkpoint(path: Option<&Path>) -> Result<Checkpoint> {
 /// # Errors
 /// When it cannot be found, read, supported, or held in memory; when `progress` gives up.
 pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Loaded> {
+    match RankPlaces::of(&options.tp) {
+        Some(places) if !places.is_one() => places.open(path, options, progress),
+        Some(_) => {
+            let whole = LoadOptions { tp: RankList::default(), ..options.clone() };
+            if options.tp == RankList::Nodes {
+                options.report.line("this machine has one node of memory: tp=numa divides nothing");
+            }
+            open_alone(path, &whole, progress)
+        }
+        None => open_alone(path, options, progress),
+    }
+}
+
+/// The same on one device, or several machines.
+fn open_alone(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Loaded> {
     let load = |on: OpenedDevice| {
         let ck = checkpoint(path)?;
         match on {

@@ -1,7 +1,7 @@
 //! A process that computes layers of a model for others.
 
 use crate::{Error, LoadOptions, Result, backend_on, checkpoint, shield};
-use lamina_load::{AppKey, Progress, RankError, RankLine, RankReport, greet, serve_stage};
+use lamina_load::{AppKey, MemoryRank, Progress, RankError, RankLine, RankReport, greet, serve_stage};
 use std::{
     net::{TcpListener, TcpStream},
     path::Path,
@@ -63,7 +63,7 @@ impl RankService {
                 let leader = line.peer();
                 report(&format!("{leader}: joined"));
                 let told = |text: &str| report(&format!("{leader}: {text}"));
-                let ended = one(path, options, &line, (&told, progress));
+                let ended = serve_one(path, options, (&line, None), (&told, progress));
                 report(&format!("{leader}: left, {ended}"));
                 *locked(&served) = None;
             }
@@ -119,16 +119,16 @@ fn greet_one(
 }
 
 /// Serves one leader; why that ended.
-fn one(
+pub(crate) fn serve_one(
     path: Option<&Path>,
     options: &LoadOptions,
-    line: &RankLine,
+    (line, memory): (&RankLine, Option<MemoryRank>),
     told: (RankReport<'_>, Progress<'_>),
 ) -> String {
     // A panic here must not end a rank that nobody starts again.
     let served = shield(|| {
         let (ck, backend) = (checkpoint(path)?, backend_on(options.device, options.threads)?);
-        Ok(serve_stage(&ck, options, backend, line, told))
+        Ok(serve_stage(&ck, options, backend, (line, memory), told))
     });
     match served {
         Ok(ended) => ended.map_or_else(|e| e.to_string(), |()| "done".to_owned()),

@@ -39,7 +39,7 @@ pub fn open_beside(
     let options = LoadOptions { batch_rows: Some(placed.rows), ..options.clone() };
     let note = note(&device.about().device, &placed);
     let backend = Tiered { device, host, homes: placed.homes.clone() };
-    let mut loaded = open_placed(ck, &options, Box::new(backend), Some(placed), progress)?;
+    let mut loaded = open_placed(ck, &options, Box::new(backend), (Some(placed), None), progress)?;
     loaded.info.notes.push(note);
     Ok(loaded)
 }

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 const WANT: &str = "such as bytes=20MiB,pixels=64M,side=16384,all=256M,count=64, or some of these";
 
 impl Setting for RequestLimits {
-    const KIND: OptionKind = OptionKind::Size;
+    const KIND: OptionKind = OptionKind::Count;
 
     fn read(text: &OsStr) -> Result<Self, BadValue> {
         let read = text.to_str().and_then(|text| text.split(',').try_fold(RequestLimits::default(), with));

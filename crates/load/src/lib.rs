@@ -21,6 +21,7 @@ mod info;
 mod kv_stores;
 mod kv_swap;
 mod layer_parts;
+mod local_ranks;
 mod lora;
 mod met_rank;
 mod mmproj;
@@ -58,10 +59,11 @@ pub use lamina_planner::{
     PlacementPolicy, PlacementRule, ReplicasSpeed, ShardsForecast, SpeedForecast, SpeedQuality, StageLink,
     StagesForecast, StreamOptions, SwapForecast, TierPercent,
 };
-pub use lamina_ranks::{AppKey, RankError, RankLine, RankList, StageList, greet};
+pub use lamina_ranks::{AppKey, MemoryRank, RankError, RankLine, RankList, StageList, ThreadBinding, greet};
+pub use local_ranks::LocalRanks;
 pub use lora::{AdapterPath, lora_scales};
 pub use mmproj::{FoundMmproj, MmprojChoice};
-pub use open::{Loaded, open_on};
+pub use open::{Loaded, open_on, open_with};
 pub use options::{CACHE_DISK, LoadOptions};
 pub use rank::{RankReport, serve_stage};
 pub use setting::{OptionError, OptionKind, OptionSpec, Setting, Surface};

@@ -30,20 +30,25 @@ pub(crate) struct MetRank {
 
 /// Meets the ranks at these addresses, which have the model that the leader has, described by `own`.
 pub(crate) fn meet(addresses: &[&String], options: &LoadOptions, own: &RankAbout) -> Result<Vec<MetRank>> {
-    let (key, order) = (key_for(addresses)?, RankOrder::Open(stage_model(options)));
-    let mut ranks = vec![];
-    for &address in addresses {
+    let key = key_for(addresses)?;
+    let one = |&address: &&String| {
         let line = join_soon(address, key.as_ref()).map_err(|e| of_rank(address, e))?;
-        line.send_value(StageFrame::Order, &order).map_err(|e| of_rank(address, e))?;
-        match answer(&line, address, &|| true)? {
-            RankAnswer::Opened(about) => {
-                same_model(address, &about, own)?;
-                ranks.push(MetRank { line, name: address.clone(), about });
-            }
-            other => return Err(unexpected(address, &other)),
+        meet_at(line, address, options, own)
+    };
+    addresses.iter().map(one).collect()
+}
+
+/// Has the rank `name` behind `line` open the leader's model, which `own` describes.
+pub(crate) fn meet_at(line: RankLine, name: &str, options: &LoadOptions, own: &RankAbout) -> Result<MetRank> {
+    let order = RankOrder::Open(stage_model(options));
+    line.send_value(StageFrame::Order, &order).map_err(|e| of_rank(name, e))?;
+    match answer(&line, name, &|| true)? {
+        RankAnswer::Opened(about) => {
+            same_model(name, &about, own)?;
+            Ok(MetRank { line, name: name.to_owned(), about })
         }
+        other => Err(unexpected(name, &other)),
     }
-    Ok(ranks)
 }
 
 /// What the rank `name` answers, waited for as long as `goes_on`.

@@ -10,6 +10,7 @@ use crate::{
     identity::identity,
     info::{ModelInfo, StreamInfo},
     kv_stores::{CacheOnDisk, open_store, open_swap},
+    local_ranks::LocalRanks,
     model_plan::keep,
     options::LoadOptions,
     panel_load::{StreamedModel, load_streamed},
@@ -59,15 +60,29 @@ pub fn open_on(
     if backend.capabilities().shares_memory {
         options.placement.without_device(&backend.about().device)?;
     }
-    open_placed(ck, options, backend, None, progress)
+    open_placed(ck, options, backend, (None, None), progress)
 }
 
-/// The same where a part of the model lies on a device beside the host.
+/// The same where `ranks` of this process compute it, too.
+///
+/// # Errors
+/// As for [`open_on`], and when one of the ranks fails.
+pub fn open_with(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+    backend: Box<dyn Backend>,
+    ranks: LocalRanks,
+    progress: Progress<'_>,
+) -> Result<Loaded> {
+    open_placed(ck, options, backend, (None, Some(ranks)), progress)
+}
+
+/// The same where a part of the model lies on a device beside the host, or ranks of this process compute it.
 pub(crate) fn open_placed(
     ck: &Checkpoint,
     options: &LoadOptions,
     backend: Box<dyn Backend>,
-    device: Option<DevicePlacement>,
+    (device, ranks): (Option<DevicePlacement>, Option<LocalRanks>),
     progress: Progress<'_>,
 ) -> Result<Loaded> {
     if let Some(w) = options.draft_width.filter(|&w| w > MOST_DRAFTS) {
@@ -97,7 +112,7 @@ pub(crate) fn open_placed(
     let (sounds, unheard) = SoundEncoder::find(ck, options, &*backend)?;
     company.bytes += sounds.iter().flat_map(SoundEncoder::parts).map(|part| part.bytes).sum::<u64>();
     let options = raised.as_ref().unwrap_or(options);
-    let mut model = build(ck, options, backend, company, progress)?;
+    let mut model = build(ck, options, backend, (company, ranks), progress)?;
     let blind = pictures.is_none() && sounds.is_none();
     model.info.notes.extend(told.or(unheard).or_else(|| unused_senses(ck).filter(|_| blind)));
     let mut computing: Vec<_> = model.head.take().map(ReadyHead::drafter).into_iter().collect();
@@ -130,7 +145,7 @@ fn build_draft(
     let own = draft_backend(backend)?;
     let company =
         Company { tokenizer, longest: Some(options.context.unwrap_or(usize::MAX)), ..Company::default() };
-    build(ck, &draft_options(options, backend), own, company, &|_, _| true)
+    build(ck, &draft_options(options, backend), own, (company, None), &|_, _| true)
 }
 
 /// Puts the model in `ck` on `backend`.
@@ -138,14 +153,14 @@ fn build(
     ck: &Checkpoint,
     options: &LoadOptions,
     backend: Box<dyn Backend>,
-    company: Company<'_>,
+    (company, local): (Company<'_>, Option<LocalRanks>),
     progress: Progress<'_>,
 ) -> Result<BackendModel> {
     let family = Family::of(ck)?;
     let spec = family.spec(ck)?;
     let weights = Weights::new(ck, family, &spec).keeping(keep(options));
     let opened = OpenedModel::new(ck, (family, &spec), &weights, options, &*backend)?;
-    let (opened, mut ranks) = JoinedRanks::divide(opened, options, &*backend)?;
+    let (opened, mut ranks) = JoinedRanks::divide(opened, options, &*backend, local)?;
     let (plan, source) = (&opened.plan, &opened.from);
     let tokenizer = company.tokenizer_of(ck)?;
     let found = company.heads.find(ck, family, &spec)?;

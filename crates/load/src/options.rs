@@ -92,9 +92,10 @@ settings! {
             /// Ranks that compute layers of the model, each a process of lamina rank, mostly on another machine: HOST:PORT, or
             /// HOST:PORT=LAYERS, in the order of the layers [default: none]
             stages: StageList = StageList::default(), "HOST:PORT,.." | "rpc" {on ALL};
-            /// Ranks that compute some rows of each matrix of the model (tensor parallel), each a process of lamina rank on
-            /// another machine or socket: one answer comes faster. HOST:PORT of each [default: none]
-            tp: RankList = RankList::default(), "HOST:PORT,.." {on ALL};
+            /// Ranks that compute some rows of each matrix of the model (tensor parallel): one answer comes faster. HOST:PORT of
+            /// each process of lamina rank on another machine; or numa, one in this process for each node of the machine's
+            /// memory; or how many in this process [default: none]
+            tp: RankList = RankList::default(), "HOST:PORT,..|numa|N" {on ALL};
             /// Weights that do not fit into memory: auto reads them from disk, never refuses the model [default: auto]
             offload: Offload = Offload::Auto, "HOW" {on MACHINE};
             /// What requests are served for: latency, or throughput for jobs that count as a whole. It changes the policy,
@@ -216,9 +217,9 @@ impl LoadOptions {
         asked.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value?))).collect()
     }
 
-    /// True where other machines compute a part of the model.
+    /// True where other ranks compute a part of the model.
     pub fn has_ranks(&self) -> bool {
-        !self.stages.0.is_empty() || !self.tp.0.is_empty()
+        !self.stages.0.is_empty() || !self.tp.is_empty()
     }
 
     /// True where a model may be divided between a device and the host: on a device that was named, or where something is
@@ -232,10 +233,10 @@ read_settings! {
     Device: Text;
     ExpertThreshold: Pair;
     KvDtype: Text;
-    KvSwap: Size;
-    MemoryLimit: Size;
+    KvSwap: Count;
+    MemoryLimit: Count;
     PlacementRule: Text;
-    RankList: Text;
+    RankList: Count;
     StageList: Text;
     TierPercent: Text;
     Objective: Text = |text| match text {

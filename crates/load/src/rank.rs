@@ -14,14 +14,16 @@ use lamina_arch::{Family, Weights};
 use lamina_plan::{Backend, Runner, ShardCaches, ShardPlan, StagePlan, Step};
 use lamina_planner::{HeadSizes, Neighbours, Placement};
 use lamina_ranks::{
-    RankAnswer, RankError, RankLine, RankOrder, RankPart, StageFrame, StageLimits, StageModel, follow,
+    MemoryRank, RankAnswer, RankError, RankLine, RankOrder, RankPart, StageFrame, StageLimits, StageModel,
+    follow,
 };
 use lamina_store::Checkpoint;
 
 /// Told what a rank does for its leader: a line for people.
 pub type RankReport<'a> = &'a (dyn Fn(&str) + Sync);
 
-/// Runs a part of the model in `ck` on `backend` for the leader behind `line`, until that is gone. Of `own`, what speaks of
+/// Runs a part of the model in `ck` on `backend` for the leader behind `line`, until that is gone; `memory` is
+/// what columns go by in the leader's own process. Of `own`, what speaks of
 /// this machine counts: threads, memory, where weights lie; the leader says the rest.
 ///
 /// # Errors
@@ -30,7 +32,7 @@ pub fn serve_stage(
     ck: &Checkpoint,
     own: &LoadOptions,
     backend: Box<dyn Backend>,
-    line: &RankLine,
+    (line, memory): (&RankLine, Option<MemoryRank>),
     (report, progress): (RankReport<'_>, Progress<'_>),
 ) -> std::result::Result<(), RankError> {
     let asked = stage_model(line)?;
@@ -39,7 +41,7 @@ pub fn serve_stage(
         // Nobody may be there to read it.
         _ = line.refuse(&e.to_string());
     })?;
-    follow(line, &mut runner, &part)
+    follow(line, memory, &mut runner, &part)
 }
 
 /// What the leader wants to run.

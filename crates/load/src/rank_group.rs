@@ -5,6 +5,7 @@ use crate::{
     error::{Error, Result},
     headers::OpenedModel,
     layer_parts::layer_parts,
+    local_ranks::LocalRanks,
     met_rank::{MetRank, about, answer, meet, of_rank, unexpected},
     options::LoadOptions,
     shards::{can_be_shared, holds_experts, shard_caches, shard_pages},
@@ -15,8 +16,8 @@ use lamina_base::human_bytes;
 use lamina_plan::{Backend, Plan, Runner, ShardCaches, ShardPlan, Step};
 use lamina_planner::Placement;
 use lamina_ranks::{
-    RankAbout, RankAnswer, RankLine, RankOrder, RankPart, RankShard, RankStage, ShardPage, ShardedStep,
-    StageFrame, StageLimits, StagedStep,
+    MemoryRank, RankAbout, RankAnswer, RankLine, RankList, RankOrder, RankPart, RankShard, RankStage,
+    ShardPage, ShardedStep, StageFrame, StageLimits, StagedStep,
 };
 use std::ops::Range;
 
@@ -81,10 +82,13 @@ pub(crate) struct JoinedRanks {
     ranks: Vec<JoinedRank>,
     /// In shards: what of a page of each layer group each rank has.
     pages: Vec<ShardPage>,
+    /// In shards of this process: by which columns come.
+    memory: Option<MemoryRank>,
 }
 
 impl JoinedRanks {
-    /// Divides `model` among `backend` and the ranks that `options` name; all of it is the backend's where they name none.
+    /// Divides `model` among `backend` and the ranks that `options` name, which are `local` where they are of this process; all
+    /// of it is the backend's where there are none.
     ///
     /// # Errors
     /// When one cannot be reached or has another model; when it cannot be divided as asked.
@@ -92,13 +96,14 @@ impl JoinedRanks {
         model: OpenedModel<'a>,
         options: &LoadOptions,
         backend: &dyn Backend,
+        local: Option<LocalRanks>,
     ) -> Result<(OpenedModel<'a>, Option<JoinedRanks>)> {
         if !options.has_ranks() {
             return Ok((model, None));
         }
-        let ranks = match &options.tp.0[..] {
-            [] => JoinedRanks::in_stages(&model, options, backend)?,
-            addresses => JoinedRanks::in_shards(&model, options, addresses, backend)?,
+        let ranks = match options.tp.is_empty() {
+            true => JoinedRanks::in_stages(&model, options, backend)?,
+            false => JoinedRanks::in_shards(&model, options, local, backend)?,
         };
         Ok((model.running(&ranks.own), Some(ranks)))
     }
@@ -118,13 +123,20 @@ impl JoinedRanks {
             parts.into_iter().map(|part| (RankShare::Layers(part.marks), RankPart::Stage(part.stage)));
         let leader = parts.next().expect("the leader has a part").1;
         let ranks = met.into_iter().zip(parts).map(JoinedRank::of).collect();
-        Ok(JoinedRanks { whole: model.plan.clone(), own: leader, kernels: own.kernels, ranks, pages: vec![] })
+        Ok(JoinedRanks {
+            whole: model.plan.clone(),
+            own: leader,
+            kernels: own.kernels,
+            ranks,
+            pages: vec![],
+            memory: None,
+        })
     }
 
     fn in_shards(
         model: &OpenedModel<'_>,
         options: &LoadOptions,
-        addresses: &[String],
+        local: Option<LocalRanks>,
         backend: &dyn Backend,
     ) -> Result<JoinedRanks> {
         if !options.stages.0.is_empty() {
@@ -133,7 +145,13 @@ impl JoinedRanks {
         }
         can_be_shared(&model.plan, backend)?;
         let own = about(model, options, backend);
-        let met = meet(&addresses.iter().collect::<Vec<_>>(), options, &own)?;
+        let (met, memory) = match (&options.tp, local) {
+            (RankList::At(addresses), _) => {
+                (meet(&addresses.iter().collect::<Vec<_>>(), options, &own)?, None)
+            }
+            (_, Some(local)) => local.meet(options, &own)?,
+            (_, None) => return Err(Error::Runtime("no ranks of this process were started".into())),
+        };
         let count = met.len() + 1;
         met.iter().try_for_each(|rank| same_kernels(rank, &own))?;
         let caches = shard_caches(backend);
@@ -146,6 +164,7 @@ impl JoinedRanks {
             kernels: own.kernels,
             ranks,
             pages: vec![],
+            memory,
         })
     }
 
@@ -243,7 +262,8 @@ impl JoinedRanks {
             RankPart::Shard(leader) => {
                 let shards =
                     ready.into_iter().map(|(rank, ..)| RankShard::new(rank.line, &rank.name)).collect();
-                Box::new(ShardedStep::new(joined.whole, own, leader, shards, joined.pages))
+                let shards = (shards, joined.memory);
+                Box::new(ShardedStep::new(joined.whole, (own, leader), shards, joined.pages))
             }
         })
     }
@@ -268,5 +288,5 @@ fn note(rank: &JoinedRank, bytes: u64) -> String {
         RankShare::Layers(Range { start, end }) => format!("layers {start} to {} are", end - 1),
         RankShare::Rows(_, ranks, _) => format!("1 of {ranks} parts of each matrix is"),
     };
-    format!("{what} computed by {name} ({device}), which has {bytes} of weights")
+    format!("{what} computed by rank {name} ({device}), which has {bytes} of weights")
 }

@@ -48,8 +48,8 @@ pub enum OptionKind {
     Pair,
     /// Bytes.
     Bytes,
-    /// Bytes, or a text such as `80%`.
-    Size,
+    /// A whole number, as of bytes, or a text such as `80%`.
+    Count,
     /// A path.
     Path,
 }

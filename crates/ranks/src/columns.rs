@@ -8,22 +8,22 @@ use crate::{
 use lamina_plan::{Batch, GatheredSlot, RoutedExperts, Runner, Step};
 use std::ops::Range;
 
-/// What rank of a step has computed, as bytes.
-pub(crate) type RankBytes = (usize, Vec<u8>);
+/// What a rank has computed, as bytes.
+pub(crate) type RankBytes<'a> = (usize, &'a [u8]);
 
 /// Rows that several ranks have computed a part of each.
 pub(crate) trait SharedRows {
-    /// The own part of them, as bytes.
+    /// Writes the own part of them, in the place of what is in `bytes`.
     ///
     /// # Errors
     /// When the machine fails.
-    fn own(&mut self) -> Result<Vec<u8>>;
+    fn own(&mut self, bytes: &mut Vec<u8>) -> Result<()>;
 
     /// Puts in what other ranks have; `own` is what this one has told.
     ///
     /// # Errors
     /// When it is of another step, or not as much as a rank has.
-    fn put(&mut self, own: &[u8], others: &[RankBytes]) -> Result<()>;
+    fn put(&mut self, own: &[u8], others: &[RankBytes<'_>]) -> Result<()>;
 }
 
 /// The words of a part behind the place of the step that it is of: who counts differently is told apart.
@@ -45,15 +45,16 @@ pub(crate) struct ExpertResults<'a> {
 }
 
 impl SharedRows for ExpertResults<'_> {
-    fn own(&mut self) -> Result<Vec<u8>> {
+    fn own(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
         let (rank, parts) = self.parts;
-        let mut words = WordWriter::default();
+        let mut words = WordWriter::over(bytes);
         words.one(self.number as u32);
         words.numbers(&self.experts.rows(parts[rank].clone())?);
-        Ok(words.bytes())
+        *bytes = words.bytes();
+        Ok(())
     }
 
-    fn put(&mut self, _own: &[u8], others: &[RankBytes]) -> Result<()> {
+    fn put(&mut self, _own: &[u8], others: &[RankBytes<'_>]) -> Result<()> {
         for (rank, bytes) in others {
             let mut words = at_place(bytes, self.number)?;
             self.experts.put(self.parts.1[*rank].clone(), &words.numbers()?)?;
@@ -74,9 +75,9 @@ pub(crate) struct GatheredRows<'a> {
 }
 
 impl SharedRows for GatheredRows<'_> {
-    fn own(&mut self) -> Result<Vec<u8>> {
+    fn own(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
         let (rank, slots) = self.slots;
-        let mut words = WordWriter::default();
+        let mut words = WordWriter::over(bytes);
         words.one(self.number as u32);
         for gathered in slots {
             let (plan, from) = (self.runner.plan(), gathered.from);
@@ -88,12 +89,13 @@ impl SharedRows for GatheredRows<'_> {
                 rows.chunks_exact(width).for_each(|row| words.more(&row[columns.clone()]));
             })?;
         }
-        Ok(words.bytes())
+        *bytes = words.bytes();
+        Ok(())
     }
 
-    fn put(&mut self, own: &[u8], others: &[RankBytes]) -> Result<()> {
+    fn put(&mut self, own: &[u8], others: &[RankBytes<'_>]) -> Result<()> {
         let (own_rank, slots) = self.slots;
-        let ranks = others.iter().map(|(rank, bytes)| (*rank, &bytes[..])).chain([(own_rank, own)]);
+        let ranks = others.iter().copied().chain([(own_rank, own)]);
         let read = |(rank, bytes)| Ok((rank, at_place(bytes, self.number)?));
         let mut parts: Vec<(usize, WordReader<'_>)> = ranks.map(read).collect::<Result<_>>()?;
         for gathered in slots {

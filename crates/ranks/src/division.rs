@@ -32,20 +32,50 @@ fn is_address(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
 }
 
-/// Ranks by their addresses.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RankList(pub Vec<String>);
+/// Ranks that have some rows of each matrix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RankList {
+    /// Processes by their addresses, beside the leader; none of them: nothing is divided.
+    At(Vec<String>),
+    /// So many in this process, the leader one of them.
+    Here(usize),
+    /// One in this process for each node of the machine's memory.
+    Nodes,
+}
+
+impl RankList {
+    /// Ranks in one process, at most.
+    pub const MOST: usize = 64;
+
+    /// True where nothing is divided.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            RankList::At(addresses) => addresses.is_empty(),
+            RankList::Here(ranks) => *ranks == 1,
+            RankList::Nodes => false,
+        }
+    }
+}
+
+impl Default for RankList {
+    fn default() -> RankList {
+        RankList::At(vec![])
+    }
+}
 
 impl FromStr for RankList {
     type Err = &'static str;
 
     fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        let must = "must be HOST:PORT, several with commas between them, or a number of ranks in this process from 1 to 64, or numa";
+        match (text.trim(), text.trim().parse()) {
+            ("numa", _) => return Ok(RankList::Nodes),
+            (_, Ok(ranks)) if (1..=RankList::MOST).contains(&ranks) => return Ok(RankList::Here(ranks)),
+            _ => {}
+        }
         let addresses = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-        let one = |text: &str| match is_address(text) {
-            true => Ok(text.to_owned()),
-            false => Err("must be HOST:PORT, several with commas between them"),
-        };
-        Ok(RankList(addresses.map(one).collect::<std::result::Result<_, _>>()?))
+        let one = |text: &str| if is_address(text) { Ok(text.to_owned()) } else { Err(must) };
+        Ok(RankList::At(addresses.map(one).collect::<std::result::Result<_, _>>()?))
     }
 }
 
@@ -204,8 +234,17 @@ mod tests {
         for wrong in ["", "h", ":1", "h:x", "h:1=", "h:1=0", "h:1=-1", "h:70000"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
-        let read = |text: &str| text.parse::<RankList>().ok().map(|list| list.0.join(" "));
+        let read = |text: &str| match text.parse::<RankList>() {
+            Ok(RankList::At(addresses)) => Some(addresses.join(" ")),
+            Ok(other) => Some(format!("{other:?}")),
+            Err(_) => None,
+        };
         assert_eq!(read("h:1, [::1]:9000 ,"), Some("h:1 [::1]:9000".into()));
         assert_eq!((read("h:1=2"), read("h"), read("")), (None, None, Some(String::new())));
+        assert_eq!(
+            ["1", " 64", "numa"].map(read),
+            ["Here(1)", "Here(64)", "Nodes"].map(|text| Some(text.into()))
+        );
+        assert_eq!(["0", "65", "-1", "2,3", "numa,h:1"].map(read), [const { None }; 5]);
     }
 }

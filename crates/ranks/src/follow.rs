@@ -4,8 +4,9 @@ use crate::{
     RankError, Result,
     batch_bytes::read_batch,
     batch_check::check_batch,
-    columns::{RankBytes, SharedRows},
+    columns::SharedRows,
     line::{RankLine, StageFrame},
+    memory_rank::MemoryRank,
     rank_part::RankPart,
     shard_exchange::{BUFFERED, ShardExchange, panicked, run_shard},
     words::{WordReader, WordWriter},
@@ -13,18 +14,23 @@ use crate::{
 use lamina_plan::{Batch, GatherTo, Rows, Runner, StagePlan, Step};
 use std::thread;
 
-/// Runs `part` for the leader behind `line`, until that is gone. `runner` has the plan of the part, cut or whole.
+/// Runs `part` for the leader behind `line`, until that is gone. `runner` has the plan of the part, cut or whole. What the
+/// ranks of one process compute goes by way of `memory`.
 ///
 /// # Errors
 /// When the leader is gone, which is the usual end, or a step fails, which it is told.
-pub fn follow(line: &RankLine, runner: &mut Runner, part: &RankPart) -> Result<()> {
+pub fn follow(
+    line: &RankLine,
+    mut memory: Option<MemoryRank>,
+    runner: &mut Runner,
+    part: &RankPart,
+) -> Result<()> {
     let mut batch = Batch::default();
     loop {
         let (kind, payload) = line.next_while(&mut || Ok(()))?;
         let done = match (kind, part) {
-            (StageFrame::Batch, part) => {
-                begin(runner, &payload, &mut batch).and_then(|()| begun(line, runner, part, &batch))
-            }
+            (StageFrame::Batch, part) => begin(runner, &payload, &mut batch)
+                .and_then(|()| begun((line, memory.as_mut()), runner, part, &batch)),
             (StageFrame::Enter, RankPart::Stage(stage)) => {
                 run(runner, stage, &batch, &payload).map(|left| Some((StageFrame::Leave, left)))
             }
@@ -36,6 +42,7 @@ pub fn follow(line: &RankLine, runner: &mut Runner, part: &RankPart) -> Result<(
             Ok(Some((kind, payload))) => line.send(kind, &payload)?,
             Ok(None) => {}
             Err(e) => {
+                memory.iter().for_each(|memory| memory.leave(&e.to_string()));
                 line.send(StageFrame::Failed, e.to_string().as_bytes())?;
                 return Err(e);
             }
@@ -45,7 +52,7 @@ pub fn follow(line: &RankLine, runner: &mut Runner, part: &RankPart) -> Result<(
 
 /// What a rank does behind the beginning of a step: one of a stage waits for the rows that enter, a shard runs.
 fn begun(
-    line: &RankLine,
+    (line, memory): (&RankLine, Option<&mut MemoryRank>),
     runner: &mut Runner,
     part: &RankPart,
     batch: &Batch,
@@ -54,7 +61,9 @@ fn begun(
         (RankPart::Stage(_), 0) => Ok(Some((StageFrame::Leave, left(&[], &[])))),
         (RankPart::Stage(_), _) | (RankPart::Shard(_), 0) => Ok(None),
         (RankPart::Shard(shard), _) => {
-            run_shard(runner, shard, batch, &mut ShardLine { line, rank: shard.rank, ranks: shard.ranks })?;
+            let mut lines = ShardLine { line, rank: shard.rank, ranks: shard.ranks };
+            let others = memory.map_or(&mut lines as &mut dyn ShardExchange, |memory| memory);
+            run_shard(runner, shard, batch, others)?;
             Ok(None)
         }
     }
@@ -69,7 +78,8 @@ struct ShardLine<'a> {
 
 impl ShardExchange for ShardLine<'_> {
     fn bring(&mut self, rows: &mut dyn SharedRows, to: GatherTo) -> Result<()> {
-        let own = rows.own()?;
+        let mut own = vec![];
+        rows.own(&mut own)?;
         let tell = || Ok(self.line.send(StageFrame::Columns, &own)?);
         let taken = match to {
             GatherTo::Leader => return tell(),
@@ -81,13 +91,14 @@ impl ShardExchange for ShardLine<'_> {
                 telling.join().unwrap_or_else(|_| Err(panicked())).and(taken)
             })?,
         };
+        let taken: Vec<_> = taken.iter().map(|(rank, bytes)| (*rank, &bytes[..])).collect();
         rows.put(&own, &taken)
     }
 }
 
 impl ShardLine<'_> {
     /// What all others have, in the order of ranks.
-    fn take(&self) -> Result<Vec<RankBytes>> {
+    fn take(&self) -> Result<Vec<(usize, Vec<u8>)>> {
         let others = (0..self.ranks).filter(|rank| *rank != self.rank);
         others.map(|rank| Ok((rank, self.line.next(StageFrame::Columns)?))).collect()
     }

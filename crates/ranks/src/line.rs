@@ -7,7 +7,7 @@ use crate::{RankError, Result};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     io::{self, Read, Write},
-    net::{Shutdown, TcpStream},
+    net::{Ipv4Addr, Shutdown, TcpListener, TcpStream},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -101,6 +101,8 @@ pub struct RankLine {
     alive: Option<mpsc::Sender<()>>,
     /// That thread could not say so.
     gone: Arc<AtomicBool>,
+    /// The rank at the other end, where it is a thread of this process: its memory is free once this is dropped.
+    rank: Option<thread::JoinHandle<()>>,
 }
 
 impl RankLine {
@@ -114,7 +116,39 @@ impl RankLine {
         stream.set_write_timeout(Some(PATIENCE))?;
         let writer = Arc::new(Mutex::new(stream.try_clone()?));
         let (until, gone) = (Instant::now() + PATIENCE, Arc::default());
-        Ok(RankLine { stream, writer, most: MOST_OF_STRANGERS, until, alive: None, gone })
+        Ok(RankLine { stream, writer, most: MOST_OF_STRANGERS, until, alive: None, gone, rank: None })
+    }
+
+    /// Both ends of a connection inside this process. They wait for each other as long as it lives: a process that is stopped,
+    /// or a machine that sleeps, stops both.
+    ///
+    /// # Errors
+    /// When the system gives no connection.
+    pub fn pair() -> io::Result<(RankLine, RankLine)> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let leader = TcpStream::connect(listener.local_addr()?)?;
+        // Whoever else finds the port is not the other end.
+        let rank = loop {
+            match listener.accept()? {
+                (stream, peer) if peer == leader.local_addr()? => break stream,
+                _ => {}
+            }
+        };
+        let end = |stream: TcpStream| -> io::Result<RankLine> {
+            let mut line = RankLine::new(stream)?;
+            line.trust()?;
+            line.stream.set_read_timeout(None)?;
+            line.stream.set_write_timeout(None)?;
+            Ok(line)
+        };
+        Ok((end(leader)?, end(rank)?))
+    }
+
+    /// The same line, whose other end is that of a rank in a thread of this process.
+    #[must_use]
+    pub fn of_thread(mut self, rank: thread::JoinHandle<()>) -> RankLine {
+        self.rank = Some(rank);
+        self
     }
 
     /// The other side has shown that it has the key: its frames may be long, and it is told that this side lives.
@@ -243,6 +277,10 @@ impl Drop for RankLine {
     fn drop(&mut self) {
         // The thread that says that this side lives has a handle, too.
         self.end();
+        if let Some(rank) = self.rank.take() {
+            // Its panic was told by the line.
+            _ = rank.join();
+        }
     }
 }
 

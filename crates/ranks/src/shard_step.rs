@@ -3,8 +3,9 @@
 use crate::{
     RankError,
     batch_bytes::write_batch,
-    columns::{RankBytes, SharedRows},
+    columns::SharedRows,
     line::{RankLine, StageFrame},
+    memory_rank::MemoryRank,
     shard_exchange::{BUFFERED, ShardExchange, panicked, run_shard},
     shard_pages::ShardPage,
 };
@@ -43,7 +44,8 @@ impl RankShard {
 /// The leader passes on what each rank has computed: all of them are one connection away from it.
 impl ShardExchange for [RankShard] {
     fn bring(&mut self, rows: &mut dyn SharedRows, to: GatherTo) -> crate::Result<()> {
-        let (ranks, own) = (&*self, rows.own()?);
+        let (ranks, mut own) = (&*self, vec![]);
+        rows.own(&mut own)?;
         let tell = |bytes: &[u8], but: usize| {
             let others = ranks.iter().enumerate().filter(|(i, _)| *i + 1 != but);
             others.map(|(_, rank)| rank).try_for_each(|rank| rank.send(StageFrame::Columns, bytes))
@@ -56,7 +58,8 @@ impl ShardExchange for [RankShard] {
                 (GatherTo::Leader, _) => None,
             };
             let took = |(i, rank): (usize, &RankShard)| Ok((i + 1, rank.next(StageFrame::Columns)?));
-            let found: Vec<RankBytes> = ranks.iter().enumerate().map(took).collect::<crate::Result<_>>()?;
+            let found: Vec<(usize, Vec<u8>)> =
+                ranks.iter().enumerate().map(took).collect::<crate::Result<_>>()?;
             if let Some(told) = telling {
                 told.join().unwrap_or_else(|_| Err(panicked()))?;
             }
@@ -65,6 +68,7 @@ impl ShardExchange for [RankShard] {
         if to == GatherTo::All {
             found.iter().try_for_each(|(rank, bytes)| tell(bytes, *rank))?;
         }
+        let found: Vec<_> = found.iter().map(|(rank, bytes)| (*rank, &bytes[..])).collect();
         rows.put(&own, &found)
     }
 }
@@ -77,6 +81,8 @@ pub struct ShardedStep {
     own: Runner,
     shard: ShardPlan,
     ranks: Vec<RankShard>,
+    /// By which columns come from ranks of this process.
+    memory: Option<MemoryRank>,
     /// What of a page of each group each rank has.
     pages: Vec<ShardPage>,
     /// Why no step can be run any more.
@@ -85,16 +91,15 @@ pub struct ShardedStep {
 
 impl ShardedStep {
     /// Steps of `plan`, of which `own` runs `shard`, and each of `ranks` its own, in order; they have these parts of a page of
-    /// each group.
+    /// each group. What they compute comes by way of `memory`, where all of them are in this process.
     pub fn new(
         plan: Plan,
-        own: Runner,
-        shard: ShardPlan,
-        ranks: Vec<RankShard>,
+        (own, shard): (Runner, ShardPlan),
+        (ranks, memory): (Vec<RankShard>, Option<MemoryRank>),
         pages: Vec<ShardPage>,
     ) -> ShardedStep {
         let limits = own.limits().clone();
-        ShardedStep { plan, limits, own, shard, ranks, pages, lost: None }
+        ShardedStep { plan, limits, own, shard, ranks, memory, pages, lost: None }
     }
 
     /// A batch as ranks get it: rows of taps are read here alone, what is added to rows is added by all.
@@ -111,18 +116,27 @@ impl ShardedStep {
         self.own.begin(batch)?;
         match batch.rows() {
             0 => Ok(()),
-            _ => run_shard(&mut self.own, &self.shard, batch, &mut self.ranks[..]),
+            _ => match &mut self.memory {
+                Some(memory) => run_shard(&mut self.own, &self.shard, batch, memory),
+                None => run_shard(&mut self.own, &self.shard, batch, &mut self.ranks[..]),
+            },
         }
     }
 
     /// What came of something that all ranks took part in. Behind an error nobody knows where the others stand.
     fn told<T>(&mut self, done: crate::Result<T>) -> Result<T> {
         done.map_err(|e| {
-            self.ranks.iter().for_each(|rank| rank.line.end());
             let what = e.to_string();
+            self.leave(&what);
             self.lost = Some(what.clone());
             lost(what)
         })
+    }
+
+    /// Lets all ranks go.
+    fn leave(&self, why: &str) {
+        self.memory.iter().for_each(|memory| memory.leave(why));
+        self.ranks.iter().for_each(|rank| rank.line.end());
     }
 
     fn alive(&self) -> Result<()> {
@@ -147,6 +161,13 @@ impl ShardedStep {
             rank.next(StageFrame::Bytes)
         };
         self.ranks.iter().map(ask).collect()
+    }
+}
+
+impl Drop for ShardedStep {
+    /// Ranks of this process wait for no columns when they are waited for.
+    fn drop(&mut self) {
+        self.leave("its leader has ended");
     }
 }
 
@@ -180,7 +201,7 @@ impl Step for ShardedStep {
         self.alive()?;
         // Who only looks cannot note that a rank is lost: the next step finds its connection ended.
         let theirs = self.exported(group, page).map_err(|e| {
-            self.ranks.iter().for_each(|rank| rank.line.end());
+            self.leave(&e.to_string());
             lost(e.to_string())
         })?;
         self.pages[group].join(&[vec![own], theirs].concat()).map_err(of_page)

@@ -11,6 +11,12 @@ const _: () = assert!(cfg!(target_endian = "little"), "rows go over the network 
 pub struct WordWriter(Vec<u8>);
 
 impl WordWriter {
+    /// Writes in the place of `bytes`, whose memory is taken.
+    pub fn over(bytes: &mut Vec<u8>) -> WordWriter {
+        bytes.clear();
+        WordWriter(std::mem::take(bytes))
+    }
+
     /// Writes one word.
     pub fn one(&mut self, word: u32) {
         self.0.extend_from_slice(&word.to_le_bytes());

@@ -63,7 +63,7 @@ fn staged(path: &Path) -> StagedStep {
     thread::spawn(move || {
         let (mut runner, _, stage) = part(&served, Part::Rank);
         let line = greet(listener.accept().expect("a leader").0, None, None).expect("meets");
-        follow(&line, &mut runner, &RankPart::Stage(stage.expect("a stage")))
+        follow(&line, None, &mut runner, &RankPart::Stage(stage.expect("a stage")))
     });
     let (own, whole, stage) = part(path, Part::Leader);
     let (_, _, theirs) = part(path, Part::Rank);
