@@ -103,6 +103,37 @@ fn engines_share_a_folder_and_other_models_and_types_find_nothing() {
     assert_eq!(found(&path, LoadOptions { threads: Some(2), ..here() }), 192);
 }
 
+/// A copy of a model on another machine has the same contents; one of which a single tensor was trained anew has not.
+#[test]
+fn copies_of_a_model_find_what_another_one_has_left() {
+    let (models, cache, copies) = (Models::new(), folder(), folder());
+    let path = models.folder("llama");
+    let copy = |to: &str| {
+        let to = copies.path().join(to);
+        fs::create_dir(&to).expect("a folder");
+        for file in fs::read_dir(&path).expect("readable").flatten() {
+            fs::copy(file.path(), to.join(file.file_name())).expect("copied");
+        }
+        to
+    };
+    let open = |path: &Path| load(path, options(Some(cache.path())));
+    let first = open(&path);
+    let (want, ..) = answer(&first, &tokens(200));
+    first.close();
+    assert_eq!(answer(&open(&copy("same")), &tokens(200)), (want.clone(), 192, 192));
+    let trained = copy("trained");
+    let file = trained.join("model.safetensors");
+    let mut bytes = fs::read(&file).expect("readable");
+    let header = 8 + u64::from_le_bytes(bytes[..8].try_into().expect("a length")) as usize;
+    let tensors: serde_json::Value = serde_json::from_slice(&bytes[8..header]).expect("a header");
+    let range = &tensors["model.layers.0.mlp.down_proj.weight"]["data_offsets"];
+    let [start, end] = [0, 1].map(|i| header + range[i].as_u64().expect("an offset") as usize);
+    bytes[start..end].iter_mut().for_each(|byte| *byte ^= 1);
+    fs::write(&file, bytes).expect("writable");
+    let (got, cached, disk) = answer(&open(&trained), &tokens(200));
+    assert!(got != want && (cached, disk) == (0, 0));
+}
+
 /// Asks for many prompts in turn, which do not fit into memory together; returns how many tokens came from disk.
 fn in_turn(model: &Model, cold: &Model, prompts: u32) -> usize {
     let prompt = |i: u32| tokens(170).iter().map(|t| (t + i) % 200 + 3).collect::<Vec<_>>();

@@ -24,6 +24,8 @@ pub enum Damage {
     Checksum,
     /// It holds another key than its name says.
     Key,
+    /// Who wrote it had another key than LAMINA_CACHE_KEY.
+    Signature,
 }
 
 impl fmt::Display for Damage {
@@ -33,6 +35,7 @@ impl fmt::Display for Damage {
             Damage::Magic => "it begins as no entry does",
             Damage::Checksum => "its checksum is wrong",
             Damage::Key => "it belongs to another name",
+            Damage::Signature => "it was not signed with LAMINA_CACHE_KEY",
         })
     }
 }
@@ -112,6 +115,11 @@ impl Entry {
     /// The parts, in order.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         self.parts.iter().map(|p| &self.bytes[p.clone()])
+    }
+
+    /// The file holds a part more than the entry then.
+    pub(crate) fn drop_last_part(&mut self) {
+        self.parts.pop();
     }
 
     /// The whole file.

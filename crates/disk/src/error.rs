@@ -16,6 +16,14 @@ pub enum DiskError {
         /// What the system says.
         source: io::Error,
     },
+    /// The key could be guessed.
+    #[error(
+        "LAMINA_CACHE_KEY has {length} characters, but needs 32: take the text of `openssl rand -hex 32`"
+    )]
+    Key {
+        /// Its characters.
+        length: usize,
+    },
     /// The budget holds no entry.
     #[error("a prefix cache on disk needs at least 1 MiB, and {bytes} bytes were given")]
     Budget {

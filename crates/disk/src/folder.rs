@@ -1,7 +1,8 @@
 //! The folder of a store: `v1/ab/NAME.new` for entries that were never used again, `v1/ab/NAME.used` for the others.
 
 use crate::{
-    entry::{Damage, Entry, Key, MOST_ENTRY},
+    cache_key::CacheKey,
+    entry::{Damage, Entry, Key, MOST_ENTRY, Unwritten},
     evict::{StoredEntry, victims},
     whole_file::{UNFINISHED, remove_abandoned, replace_file},
 };
@@ -21,6 +22,7 @@ const ENDINGS: [&str; 2] = ["used", "new"];
 pub struct StoreFolder {
     path: PathBuf,
     writable: bool,
+    key: Option<CacheKey>,
 }
 
 impl StoreFolder {
@@ -29,7 +31,7 @@ impl StoreFolder {
     /// # Errors
     /// When it can be neither written nor read.
     pub fn open(path: &Path) -> io::Result<StoreFolder> {
-        let mut folder = StoreFolder { path: path.join("v1"), writable: true };
+        let mut folder = StoreFolder { path: path.join("v1"), writable: true, key: None };
         // Written once: else the disk would refuse much later.
         let tried = fs::create_dir_all(&folder.path)
             .and_then(|()| tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&folder.path));
@@ -44,6 +46,25 @@ impl StoreFolder {
         Ok(folder)
     }
 
+    /// The same folder, of which entries are read and written that were signed with `key`.
+    #[must_use]
+    pub fn signed_by(self, key: Option<CacheKey>) -> StoreFolder {
+        StoreFolder { key, ..self }
+    }
+
+    /// What the file of entry `key` is called.
+    fn name(&self, key: &Key) -> Key {
+        self.key.as_ref().map_or(*key, |secret| secret.name(key))
+    }
+
+    /// The entry that is written of `unwritten`.
+    pub fn entry(&self, unwritten: &Unwritten) -> Entry {
+        match &self.key {
+            Some(key) => key.sign(unwritten.clone()).entry(),
+            None => unwritten.entry(),
+        }
+    }
+
     /// False where entries can be read, and none be added.
     pub fn is_writable(&self) -> bool {
         self.writable
@@ -54,10 +75,16 @@ impl StoreFolder {
     /// # Errors
     /// A damaged entry, which is removed.
     pub fn read(&self, key: &Key) -> Result<Option<Entry>, Damage> {
-        for (i, path) in self.paths(key).into_iter().enumerate() {
+        let name = self.name(key);
+        for (i, path) in self.paths(&name).into_iter().enumerate() {
             let Ok(bytes) = read_regular(&path, MOST_ENTRY) else { continue };
-            let entry = Entry::read(key, bytes).inspect_err(|_| drop(fs::remove_file(&path)))?;
-            let used = if i == 0 { path } else { self.promote(key, path) };
+            let read = Entry::read(&name, bytes);
+            let opened = read.and_then(|entry| match &self.key {
+                Some(key) => key.open(entry),
+                None => Ok(entry),
+            });
+            let entry = opened.inspect_err(|_| drop(fs::remove_file(&path)))?;
+            let used = if i == 0 { path } else { self.promote(&name, path) };
             let _ = open_regular(&used).and_then(|file| file.set_modified(SystemTime::now()));
             return Ok(Some(entry));
         }
@@ -66,7 +93,7 @@ impl StoreFolder {
 
     /// True when there is a file for `key`.
     pub fn contains(&self, key: &Key) -> bool {
-        self.paths(key).iter().any(|path| path.is_file())
+        self.paths(&self.name(key)).iter().any(|path| path.is_file())
     }
 
     /// Writes an entry; false when there is one of this name, which stays. What lies there and is no file gives way.
@@ -76,11 +103,12 @@ impl StoreFolder {
     ///
     /// # Errors
     /// When the disk is full or fails; nothing is left behind.
-    pub fn write(&self, key: &Key, entry: &Entry) -> io::Result<bool> {
-        if self.contains(key) {
+    pub fn write(&self, entry: &Entry) -> io::Result<bool> {
+        let paths = self.paths(&entry.key());
+        if paths.iter().any(|path| path.is_file()) {
             return Ok(false);
         }
-        let [_, path] = self.paths(key);
+        let [_, path] = paths;
         let parent = path.parent().unwrap_or(&self.path);
         fs::create_dir_all(parent)?;
         replace_file(&path, entry.bytes()).map(|()| true)

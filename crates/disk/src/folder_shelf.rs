@@ -1,6 +1,7 @@
 //! Entries that outlive the process: a folder, and what waits to be written there.
 
 use crate::{
+    cache_key::CacheKey,
     counts::StoreCounts,
     entry::{Entry, Key, Unwritten},
     entry_store::{EntryShelf, EntryStore},
@@ -45,16 +46,22 @@ impl EntryStore<FolderShelf> {
     /// The store in `path`, which keeps at most `budget` bytes. `report` hears a line for each damaged entry, and of a
     /// disk that refuses.
     ///
-    /// A folder that can be read alone is read, and nothing is added to it.
+    /// A folder that can be read alone is read, and nothing is added to it. With a `key`, entries are those that were signed
+    /// with it.
     ///
     /// # Errors
     /// When the folder cannot be made or read, or the budget is below 1 MiB.
-    pub fn open(path: &Path, budget: u64, report: Reporter) -> Result<PageStore, DiskError> {
+    pub fn open(
+        path: &Path,
+        budget: u64,
+        key: Option<CacheKey>,
+        report: Reporter,
+    ) -> Result<PageStore, DiskError> {
         if budget < LEAST {
             return Err(DiskError::Budget { bytes: budget });
         }
         let failed = |source| DiskError::Folder { folder: path.into(), source };
-        let folder = StoreFolder::open(path).map_err(failed)?;
+        let folder = StoreFolder::open(path).map_err(failed)?.signed_by(key);
         if !folder.is_writable() {
             let path = path.display();
             report.line(&format!(
@@ -120,7 +127,7 @@ impl EntryShelf for FolderShelf {
     fn write_all(&self) {
         let mut bytes = self.folder.prune(self.budget);
         while let Some(unwritten) = self.writes.take(|_| true) {
-            let entry = unwritten.entry();
+            let entry = self.folder.entry(&unwritten);
             let len = entry.bytes().len() as u64;
             if bytes + len > self.budget {
                 // Other processes write and remove here too: the folder itself says what it holds.
@@ -128,7 +135,7 @@ impl EntryShelf for FolderShelf {
             }
             let result = match len > self.budget {
                 true => Err(io::Error::other("it alone is larger than the budget")),
-                false => self.folder.write(&unwritten.key, &entry),
+                false => self.folder.write(&entry),
             };
             bytes += if let Ok(true) = result { len } else { 0 };
             let failure = self.writes.ended(|used| used.end_write(&unwritten, len, result));

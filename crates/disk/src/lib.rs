@@ -9,6 +9,7 @@
 
 mod buffer;
 mod cache_file;
+mod cache_key;
 mod counts;
 mod direct;
 mod entry;
@@ -40,6 +41,7 @@ mod whole_file;
 
 pub use buffer::{BLOCK, BufferPool, LentBuffer, PageBuffer};
 pub use cache_file::{BlockFile, CacheFile, PageArray};
+pub use cache_key::CacheKey;
 pub use counts::StoreCounts;
 pub use direct::{DirectFile, disk_space};
 pub use entry::{Damage, Entry, Key, Unwritten};

@@ -1,7 +1,7 @@
 //! Names of weights and adapters that hold across processes, so that cached pages and panels on disk can outlive one.
 
 use crate::{lora::Loras, options::LoadOptions};
-use lamina_base::{BytesFile, DType};
+use lamina_base::{BytesFile, DType, StoredBytes};
 use lamina_disk::checksum;
 use lamina_engine::{
     Identity, Name,
@@ -14,6 +14,8 @@ use std::{collections::BTreeMap, fmt::Write};
 /// Blocks of a file that are looked at, and how long each is.
 const SAMPLES: usize = 64;
 const SAMPLE_BYTES: usize = 4096;
+/// Bytes of each tensor that are looked at.
+const MIDDLE_BYTES: usize = 256;
 
 /// What the numbers of a loaded model depend on beside its plan: the files as they are now, what they are turned into,
 /// and what computes with them (`backend`).
@@ -33,21 +35,53 @@ pub(crate) fn encoder_identity(ck: &Checkpoint, options: &LoadOptions) -> Name {
     name(text.as_bytes())
 }
 
+/// The files as they are now; by their content where names outlive the process: a copy of a model finds what another one has
+/// left, on this machine and on others.
 fn files(text: &mut String, ck: &Checkpoint, options: &LoadOptions) {
+    if options.cache_dir.is_some() {
+        return contents(text, ck);
+    }
     for file in &ck.files {
         line(text, format_args!("{:?}", file.stamp()));
-        if options.cache_dir.is_some() {
-            line(
-                text,
-                format_args!("{:?}", name(&samples(file).flat_map(|(block, _)| block).collect::<Vec<_>>())),
-            );
-        }
     }
     for t in ck.tensors.values() {
         line(text, format_args!("{:?} {} {:?}", t.name, t.dtype, t.shape));
         if ck.files.is_empty() {
             // No file stands for the values.
             line(text, format_args!("{:?}", name(t.bytes.held().unwrap_or_default())));
+        }
+    }
+}
+
+/// What all copies of a model have in common: lengths of its files, names and shapes of its tensors, and bytes from all over the
+/// files and of every tensor.
+fn contents(text: &mut String, ck: &Checkpoint) {
+    for file in &ck.files {
+        let blocks: Vec<u8> =
+            samples(file).flat_map(|(block, read)| [block, vec![u8::from(read)]].concat()).collect();
+        line(text, format_args!("{} {:?}", file.len(), name(&blocks)));
+    }
+    for t in ck.tensors.values() {
+        let bytes = match t.bytes.held().filter(|_| ck.files.is_empty()) {
+            Some(all) => name(all),
+            None => name(&middle(&t.bytes)),
+        };
+        line(text, format_args!("{:?} {} {:?} {bytes:?}", t.name, t.dtype, t.shape));
+    }
+}
+
+/// Some bytes from the middle of a tensor: what was trained anew differs there, wherever in the file it lies.
+fn middle(bytes: &StoredBytes) -> Vec<u8> {
+    let count = MIDDLE_BYTES.min(bytes.len());
+    let start = (bytes.len() - count) / 2;
+    match bytes {
+        StoredBytes::Held(all) => all[start..start + count].to_vec(),
+        StoredBytes::InFile { file, range } => {
+            let mut found = vec![0; count];
+            match file.read_at(range.start + start, &mut found) {
+                Ok(()) => found,
+                Err(_) => vec![],
+            }
         }
     }
 }
@@ -76,15 +110,7 @@ pub(crate) fn panel_key(ck: &Checkpoint, dtype: Option<DType>) -> String {
 pub(crate) fn content_key(ck: &Checkpoint, loras: &Loras) -> u64 {
     let mut text = String::new();
     loras.changes().for_each(|changes| line(&mut text, format_args!("{:?}", lora(changes))));
-    for file in &ck.files {
-        line(&mut text, format_args!("{}", file.len()));
-        samples(file)
-            .for_each(|(block, read)| line(&mut text, format_args!("{:x} {read}", checksum(&block))));
-    }
-    for t in ck.tensors.values() {
-        let held = if ck.files.is_empty() { t.bytes.held().map(checksum) } else { None };
-        line(&mut text, format_args!("{:?} {} {:?} {held:?}", t.name, t.dtype, t.shape));
-    }
+    contents(&mut text, ck);
     checksum(text.as_bytes())
 }
 

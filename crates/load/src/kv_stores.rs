@@ -6,7 +6,7 @@ use crate::{
     options::LoadOptions,
 };
 use lamina_base::human_bytes;
-use lamina_disk::{CacheFile, PageStore, SwapStore};
+use lamina_disk::{CacheFile, CacheKey, DiskError, PageStore, SwapStore};
 use lamina_plan::{Ops, Plan};
 use lamina_planner::Placement;
 use lamina_stream::{LayerPagedMachine, LayerRoom};
@@ -61,7 +61,9 @@ impl CacheOnDisk {
 /// The store of pages that outlive the process; none where no folder was named.
 pub(crate) fn open_store(options: &LoadOptions) -> Result<Option<Arc<PageStore>>> {
     let Some(folder) = &options.cache_dir else { return Ok(None) };
-    let store = PageStore::open(folder, options.cache_disk, options.report.clone());
+    let key = CacheKey::of_environment().map_err(|length| DiskError::Key { length });
+    let opened = |key| PageStore::open(folder, options.cache_disk, key, options.report.clone());
+    let store = key.and_then(opened);
     Ok(Some(Arc::new(store.map_err(|e| Error::InvalidRequest(e.to_string()))?)))
 }
 

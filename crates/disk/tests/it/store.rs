@@ -1,6 +1,8 @@
 //! A store that is killed, damaged, filled and shared.
 
-use lamina_disk::{Entry, EntryFileWriter, Key, PageStore, Reporter, StoreFolder, Unwritten, WantedEntry};
+use lamina_disk::{
+    CacheKey, Entry, EntryFileWriter, Key, PageStore, Reporter, StoreFolder, Unwritten, WantedEntry,
+};
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
@@ -36,7 +38,7 @@ fn wanted(i: u64) -> WantedEntry {
 }
 
 fn open(folder: &Path, budget: u64) -> PageStore {
-    PageStore::open(folder, budget, Reporter::default()).expect("opens")
+    PageStore::open(folder, budget, None, Reporter::default()).expect("opens")
 }
 
 fn holds(store: &PageStore, i: u64, len: usize) -> bool {
@@ -115,10 +117,48 @@ fn a_disk_that_refuses_is_counted_and_harmless() {
     let refused = PageStore::open(
         &folder.path().join("v1").join(format!("{:02x}", key(5)[0])),
         8 << 20,
+        None,
         Reporter::default(),
     );
     assert!(refused.is_err_and(|e| e.to_string().contains("the folder of the prefix cache cannot be used")));
-    assert!(PageStore::open(folder.path(), 10, Reporter::default()).is_err());
+    assert!(PageStore::open(folder.path(), 10, None, Reporter::default()).is_err());
+}
+
+/// Who has another key, or none, sees nothing of what is signed, and cannot put anything in its place.
+#[test]
+fn signed_entries_are_those_of_one_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = |letter: &str| {
+        let key = CacheKey::new(&letter.repeat(32)).expect("long enough");
+        PageStore::open(folder.path(), 2 << 20, key, Reporter::default()).expect("opens")
+    };
+    let parts = |store: &PageStore| {
+        store.read(&wanted(1)).map(|found| found.parts().map(<[u8]>::to_vec).collect::<Vec<_>>())
+    };
+    let (own, other, plain) = (store("k"), store("l"), store(""));
+    assert!(own.put(unwritten(1, 100)));
+    own.flush();
+    assert_eq!(parts(&own).expect("signed"), unwritten(1, 100).parts);
+    assert!(own.contains(&key(1)) && parts(&store("k")).is_some());
+    assert!(
+        !other.contains(&key(1))
+            && parts(&other).is_none()
+            && !plain.contains(&key(1))
+            && parts(&plain).is_none()
+    );
+    // All of them may keep the same entry, each its own.
+    for one in [&other, &plain] {
+        assert!(one.put(unwritten(1, 100)));
+        one.flush();
+        assert_eq!(parts(one).expect("written"), unwritten(1, 100).parts);
+    }
+    let files = StoreFolder::open(folder.path()).expect("opens");
+    let name = CacheKey::new(&"k".repeat(32)).expect("long enough").expect("a key").name(&key(1));
+    let signed = files.list().into_iter().find(|file| file.key == name).expect("under its name");
+    // Whole by its checksum, and no signature.
+    fs::write(&signed.path, Unwritten { key: name, ..unwritten(1, 100) }.entry().bytes()).expect("writable");
+    assert!(parts(&own).is_none() && !signed.path.exists());
+    assert_eq!((own.counts().damaged, other.counts().damaged), (1, 0));
 }
 
 #[test]
