@@ -130,10 +130,13 @@ fn report(b: &bench::BenchReport) -> String {
 /// What a picture takes, part by part.
 fn picture_report(seen: &PictureReport) -> String {
     let info = &seen.info;
-    let all: f64 = seen.medians().iter().map(|(_, seconds)| seconds).sum();
-    let row = |(name, seconds): (&'static str, f64)| {
-        vec![name.to_owned(), format!("{:.2}", 1e3 * seconds), format!("{:.1} %", 100.0 * seconds / all)]
+    let [parts, answers] = seen.medians();
+    let all: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
+    let row = |name: &str, seconds: f64, share: String| {
+        vec![name.to_owned(), format!("{:.2}", 1e3 * seconds), share]
     };
+    let parts = parts.into_iter().map(|(name, s)| row(name, s, format!("{:.1} %", 100.0 * s / all)));
+    let answers = answers.into_iter().map(|(name, s)| row(name, s, String::new()));
     let head = pairs([
         ("model", info.path.clone()),
         ("device", format!("{} ({}), {} threads", info.device, info.isa, info.threads)),
@@ -145,7 +148,7 @@ fn picture_report(seen: &PictureReport) -> String {
             ),
         ),
     ]);
-    format!("{head}\n{}", table(&["part", "ms", "share"], &[1, 2], seen.medians().into_iter().map(row)))
+    format!("{head}\n{}", table(&["part", "ms", "share"], &[1, 2], parts.chain(answers)))
 }
 
 /// What was measured, and on what.

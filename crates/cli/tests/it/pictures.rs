@@ -118,7 +118,7 @@ fn plans_benches_and_inspections_tell_what_pictures_take() {
     lamina(&["plan", &model, "--image", "9"]).error(2);
 
     let bench = lamina(&["bench", &model, "--image", &wide, "--repeat", "2", "--json"]).json();
-    for part in ["decode_s", "resize_s", "encode_s", "prefill_s"] {
+    for part in ["decode_s", "resize_s", "encode_s", "prefill_s", "ttft_s", "ttft_cached_s"] {
         assert_eq!(bench[part].as_array().unwrap().len(), 2, "{part}");
     }
     assert_eq!(bench["tokens"], json!(tokens));

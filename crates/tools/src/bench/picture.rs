@@ -2,7 +2,7 @@
 
 use crate::meter::median;
 use lamina::{
-    Error, GenerateOptions, LoadOptions, Model, ModelInfo, Prompt, Result,
+    Completion, Error, GenerateOptions, LoadOptions, Model, ModelInfo, Prompt, Result,
     files::read_regular,
     image::{Picture, PixelSize},
 };
@@ -31,8 +31,13 @@ pub struct PictureReport {
     /// Tokens of a prompt.
     pub tokens: usize,
     /// Seconds of each part, one for each repeat.
-    pub parts: Vec<(&'static str, Vec<f64>)>,
+    pub parts: Vec<PartTimes>,
+    /// Seconds to the first token, and to that of the same prompt again.
+    pub answers: Vec<PartTimes>,
 }
+
+/// What was measured, and its seconds.
+type PartTimes = (&'static str, Vec<f64>);
 
 /// Measures a picture `repeat` times after a warm-up; `note` is told what is done.
 ///
@@ -55,7 +60,7 @@ pub fn pictures(
             Some(read_regular(file, limits.most_bytes() as u64).map_err(unread)?)
         }
     };
-    let mut lab = PictureLab { model: &model, parts: vec![] };
+    let mut lab = PictureLab { model: &model, parts: vec![], answers: vec![] };
     let mut size = PixelSize::square(1);
     for i in 0..=repeat {
         note("pictures");
@@ -68,6 +73,7 @@ pub fn pictures(
         lab.see(&other(&picture, i as u8))?;
         if i == 0 {
             lab.parts.clear();
+            lab.answers.clear();
         }
     }
     let layout = model.image_layout(&noise(size))?;
@@ -78,20 +84,26 @@ pub fn pictures(
         patches: layout.patches(),
         tokens: layout.rows(),
         parts: lab.parts,
+        answers: lab.answers,
     })
 }
 
 struct PictureLab<'a> {
     model: &'a Model,
-    parts: Vec<(&'static str, Vec<f64>)>,
+    parts: Vec<PartTimes>,
+    answers: Vec<PartTimes>,
+}
+
+fn add(times: &mut Vec<PartTimes>, part: &'static str, seconds: f64) {
+    match times.iter_mut().find(|(name, _)| *name == part) {
+        Some((_, all)) => all.push(seconds),
+        None => times.push((part, vec![seconds])),
+    }
 }
 
 impl PictureLab<'_> {
     fn add(&mut self, part: &'static str, seconds: f64) {
-        match self.parts.iter_mut().find(|(name, _)| *name == part) {
-            Some((_, all)) => all.push(seconds),
-            None => self.parts.push((part, vec![seconds])),
-        }
+        add(&mut self.parts, part, seconds);
     }
 
     fn decode(&mut self, bytes: &[u8]) -> Result<Picture> {
@@ -99,6 +111,14 @@ impl PictureLab<'_> {
         let read = self.model.image_reader()?.file(bytes);
         self.add("decode", begin.elapsed().as_secs_f64());
         Ok(read.map_err(|e| Error::InvalidRequest(e.to_string()))?.picture)
+    }
+
+    /// An answer of one token, and as `part` the time that it took.
+    fn timed(&mut self, part: &'static str, options: &GenerateOptions) -> Result<Vec<Completion>> {
+        let begin = Instant::now();
+        let answer = self.model.generate(&Prompt::Text(String::new()), options)?;
+        add(&mut self.answers, part, begin.elapsed().as_secs_f64());
+        Ok(answer)
     }
 
     fn see(&mut self, picture: &Arc<Picture>) -> Result<()> {
@@ -110,12 +130,14 @@ impl PictureLab<'_> {
         drop(tiles);
         let options =
             GenerateOptions { max_tokens: Some(1), images: vec![picture.clone()], ..Default::default() };
-        let answer = self.model.generate(&Prompt::Text(String::new()), &options)?;
+        let answer = self.timed("ttft", &options)?;
+        self.timed("ttft_cached", &options)?;
         let Some(answer) = answer.first() else { return Ok(()) };
         self.add("resize", resize);
         // Encoding resizes, too.
         self.add("encode", (answer.media.encode_seconds - resize).max(0.0));
-        self.add("prefill", answer.timings.prefill_seconds);
+        // The prompt waits for the picture.
+        self.add("prefill", (answer.timings.prefill_seconds - answer.media.encode_seconds).max(0.0));
         Ok(())
     }
 }
@@ -139,9 +161,12 @@ fn other(picture: &Picture, by: u8) -> Arc<Picture> {
 }
 
 impl PictureReport {
-    /// Median seconds of each part.
-    pub fn medians(&self) -> Vec<(&'static str, f64)> {
-        self.parts.iter().filter_map(|(name, all)| Some((*name, median(all)?))).collect()
+    /// Median seconds of each part, and then of the answers.
+    pub fn medians(&self) -> [Vec<(&'static str, f64)>; 2] {
+        let of = |times: &[PartTimes]| {
+            times.iter().filter_map(|(name, all)| Some((*name, median(all)?))).collect()
+        };
+        [of(&self.parts), of(&self.answers)]
     }
 
     /// The report as one JSON object.
@@ -158,7 +183,7 @@ impl PictureReport {
             "patches": self.patches,
             "tokens": self.tokens,
         });
-        for (name, seconds) in &self.parts {
+        for (name, seconds) in self.parts.iter().chain(&self.answers) {
             object[format!("{name}_s")] = json!(seconds);
         }
         object
