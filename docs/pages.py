@@ -50,12 +50,14 @@ def models():
          "its own" if t["runs_as"]["cpu"] == t["name"] else f"as `{t['runs_as']['cpu']}`"]
         for t in known["types"]
     ]  # fmt: skip
+    encoders = [[f"`{e['name']}`", e["takes"], code(e["folders"]) or "-", code(e["mmproj"]) or "-"] for e in known["encoders"]]
     packings = [[f"`{p['name']}`", code(p["other_names"]) or "-"] for p in known["packings"]]
     return (
         "# Models\n\nWhat this version runs: `lamina support --json` as a page. `lamina support MODEL` says the same of one file, and what exactly\n"
         "of it cannot be run; it reads headers only, also of names such as `hf:org/repo`.\n\n"
         f"## {len(families)} families\n\nWhere the last column has nothing, no checkpoint of the family is in the clone: it is put together from parts that others\n"
         "hold, and `crates/arch/tests/make_fixtures.py` makes checkpoints of most by their own code.\n\n" + table(["family", "folders of Hugging Face", "GGUF files", "in a fresh clone held against"], families) +
+        "\n## Encoders of pictures and sound\n\n" + table(["encoder", "of", "folders of Hugging Face (`model_type`)", "projectors of mmproj files"], encoders) +
         "\n## Types of weights\n\n" + table(["type", "bits", "in GGUF files", "can be made", "kernels"], types) +
         "\n## Packed folders\n\n" + table(["packing", "also called"], packings)
     )  # fmt: skip

@@ -47,12 +47,14 @@ fn headers_tell_what_loading_finds() {
 
 #[test]
 fn the_table_has_every_family_type_and_packing() {
-    let Support { families: known, types, packings, backends } = support().expect("backends");
+    let Support { families: known, encoders, types, packings, backends } = support().expect("backends");
     assert_eq!(known.len(), families::ALL.len());
     assert!(known.iter().all(|f| !f.folders.is_empty() || !f.gguf.is_empty()));
     assert!(types.iter().all(|t| t.runs_as.len() == backends.len()));
     // Whatever the quantizer makes has kernels.
     assert!(types.iter().filter(|t| t.written).all(|t| t.runs_as.iter().all(|d| *d == t.dtype)));
     assert!(packings.iter().any(|(name, _)| *name == "gptq"));
+    let of = |takes: &str| encoders.iter().filter(|e| e.takes == takes && !e.folders.is_empty()).count();
+    assert!(of("pictures") > 12 && of("sound") > 0 && of("pictures") + of("sound") == encoders.len());
     assert_eq!(backends, ["cpu"]);
 }

@@ -35,7 +35,7 @@ const document = { createElement: (tag) => new FakeElement(tag), compatMode: "CS
 const window = { localStorage: storage, sessionStorage: storage };
 const context = vm.createContext({ window, document, crypto, performance });
 const VENDORED = ["marked.min", "prism.min", "katex.min"].map((name) => `vendor/${name}.js`);
-const OWN = ["dom", "syntax", "formula", "markdown", "versions", "pictures", "store", "client", "params", "greeting", "answer", "engine"];
+const OWN = ["dom", "syntax", "formula", "markdown", "versions", "pictures", "sounds", "store", "client", "params", "greeting", "answer", "engine"];
 for (const name of [...VENDORED, ...OWN.map((name) => `script/${name}.js`)]) {
   vm.runInContext(fs.readFileSync(path.join(folder, name), "utf8"), context, { filename: name });
 }
@@ -140,6 +140,10 @@ lamina:kv_cache_usage_perc{model_name="b"} 0.75
     messages[1].images = [get("Pictures").keep(url)];
     const seen = plain(get("requestFor")(conversation, messages, "tiny")).messages[1].content;
     assert.deepEqual(seen, [{ type: "image_url", image_url: { url } }, { type: "text", text: "see" }]);
+    const heard = "data:audio/wav;base64,QUJD";
+    messages[1].sounds = [get("Pictures").keep(heard)];
+    const both = plain(get("requestFor")(conversation, messages, "tiny")).messages[1].content;
+    assert.deepEqual(both, [seen[0], { type: "audio_url", audio_url: { url: heard } }, seen[1]]);
   },
   async "pictures are kept once and go with their conversations"() {
     const { Store, Pictures } = { Store: get("Store"), Pictures: get("Pictures") };
@@ -156,8 +160,20 @@ lamina:kv_cache_usage_perc{model_name="b"} 0.75
     assert.ok(!storage.getItem(`lamina.conversation.${read.id}`).includes("base64"), "conversations name them only");
     Store.remove(read);
     for (const wrong of ["data:text/html;base64,QQ==", "javascript:1", "data:image/svg+xml,<svg/>", null]) {
-      assert.ok(!Pictures.isPicture(wrong));
+      assert.ok(!Pictures.isPicture(wrong) && !get("Sounds").isSound(wrong));
     }
+  },
+  async "sounds are kept beside pictures"() {
+    const Store = get("Store");
+    const [picture, sound] = ["data:image/png;base64,QQ==", "data:audio/x-wav;base64,QQ=="];
+    const message = { role: "user", content: "", images: [picture], sounds: [sound, "https://example.org/a.wav", 7] };
+    const [read] = Store.read(JSON.stringify({ messages: [message] }));
+    assert.equal(read.messages[0].sounds.length, 1);
+    Store.save(read);
+    const file = JSON.parse(await Store.write());
+    assert.deepEqual(Object.values(file.pictures).sort(), [sound, picture].sort());
+    assert.deepEqual(plain(Store.read(JSON.stringify(file))[0].messages), plain(read.messages));
+    Store.remove(read);
   },
   "pictures become smaller only above a limit"() {
     const { sidesWithin } = get("Pictures");

@@ -1,5 +1,6 @@
 """The web page in a headless browser, beside a live server. Pictures of it are written to `target/page`."""
 
+import base64
 import json
 import shutil
 import subprocess
@@ -83,7 +84,7 @@ and \(\href{javascript:window.broken=true}{x}\) and \(\htmlStyle{color: red}{x}\
 RECORD = """(() => { const own = window.fetch; window.bodies = []; window.fetch = (url, options) => {
     if (options?.method === "POST" && options.body) window.bodies.push(JSON.parse(options.body));
     return own(url, options);
-}; Attachments.offer(true); })()"""
+}; Attachments.offer({ vision: true }); })()"""
 PICTURE = """(async (side, type = "image/png") => {
     const canvas = el("canvas", { width: side, height: side });
     canvas.getContext("2d").fillRect(0, 0, side / 2, side);
@@ -356,6 +357,38 @@ def test_a_model_that_sees_answers_about_a_picture(browser, shared):
         assert browser.run("document.querySelector('article.assistant .error').hidden")
         assert "answer 4 tokens" in browser.run("document.querySelector('article.assistant .figures').textContent")
         browser.picture(PICTURES / "seen.png")
+        assert browser.complaints == []
+
+
+def test_a_model_that_hears_answers_about_a_sound(browser, shared):
+    model = shared / "golden-vision" / "qwen2-audio"
+    if not model.exists():
+        pytest.skip("no fixture of a model that hears")
+    sound = base64.b64encode((ROOT / "crates/sound/tests/files/sweep.wav").read_bytes()).decode()
+    file = f"new File([Uint8Array.from(atob('{sound}'), c => c.charCodeAt(0))], 'sweep.wav')"
+    drop = f"(() => {{ const t = new DataTransfer(); t.items.add({file}); document.dispatchEvent(new DragEvent('drop', {{dataTransfer: t, cancelable: true}})); }})()"
+    with Live("--context", "1024", model=model) as server:
+        browser.size(1100, 900)
+        browser.open(server.url + "/")
+        browser.run("localStorage.clear(), sessionStorage.clear()")
+        browser.open(server.url + "/")
+        browser.wait("document.querySelector('#attach').textContent === 'Sound'")
+        browser.run("Chat.conversation.params.max_tokens = 4")
+        browser.complaints.clear()
+        browser.run(f"{PICTURE}(8).then(t => byId('text').dispatchEvent(new ClipboardEvent('paste', {{clipboardData: t, cancelable: true}})))")
+        browser.wait("document.querySelector('#notice').textContent === 'This model takes no pictures.'")
+        browser.run(drop)
+        browser.wait("document.querySelector('#pictures audio')?.duration === 1.5")
+        browser.run("Sounds.learn({ bytes: 100 })")
+        browser.run(drop)
+        browser.wait("document.querySelector('#notice').textContent.startsWith('sweep.wav: the server takes sounds of')")
+        say(browser, "What is said?")
+        assert browser.run("document.querySelector('article.assistant .error').hidden")
+        assert "answer 4 tokens" in browser.run("document.querySelector('article.assistant .figures').textContent")
+        assert browser.run("document.querySelectorAll('#pictures audio').length") == 0
+        browser.picture(PICTURES / "heard.png")
+        browser.reload()
+        browser.wait("document.querySelector('article.user .pictures audio')?.duration === 1.5")
         assert browser.complaints == []
 
 

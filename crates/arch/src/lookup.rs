@@ -48,8 +48,7 @@ impl Family {
     pub fn of(ck: &Checkpoint) -> Result<&'static Family> {
         let name = ck.architecture.as_str();
         if crate::vision::VisionSource::is_mmproj(ck) {
-            let wanted =
-                "a language model: this file is the encoder of pictures of one, which is given as mmproj";
+            let wanted = "a language model: this file is an encoder beside one, which is given as mmproj";
             return Err(ArchError::value("general.architecture", name, wanted));
         }
         let names = |f: &Family| match ck.kind {

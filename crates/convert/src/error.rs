@@ -58,7 +58,7 @@ pub enum ConvertError {
     },
     /// What an encoder of pictures makes falls apart first in its first and last blocks.
     #[error(
-        "tensor `{tensor}` would become {dtype}: below Q8_0 an encoder of pictures loses what it sees; take Q8_0 or F16, or ask for \
+        "tensor `{tensor}` would become {dtype}: below Q8_0 an encoder loses what it sees or hears; take Q8_0 or F16, or ask for \
          it with --force"
     )]
     CoarseEncoder {

@@ -1,12 +1,13 @@
-//! The encoder of pictures of a folder as an mmproj GGUF file, as llama.cpp names it.
+//! The encoder of pictures or of sound of a folder as an mmproj GGUF file, as llama.cpp names it.
 
 use crate::{
     draft::{Draft, Planned},
     error::Result,
 };
 use lamina_arch::{
+    sound::{SoundFamily, SoundSpec},
     spec::{Act, Ffn, Mixer},
-    vision::{MmprojTensor, VisionFamily, VisionSource, VisionSpec, VisionWeights},
+    vision::{MmprojTensor, VisionEncoder, VisionFamily, VisionSource, VisionSpec, VisionWeights},
 };
 use lamina_store::{Checkpoint, Config, Kind, Metadata, Value};
 use serde_json::{Map, json};
@@ -16,15 +17,30 @@ use std::{
 };
 
 /// A folder's encoder, shared by its tensors.
-struct VisionFolder {
-    source: VisionSource,
-    family: &'static VisionFamily,
-    spec: VisionSpec,
+enum FolderEncoder {
+    Pictures(VisionSource, &'static VisionFamily, VisionSpec),
+    Sounds(VisionSource, &'static SoundFamily, SoundSpec),
 }
 
-impl VisionFolder {
+impl FolderEncoder {
+    /// The encoder of the folder that was opened as `ck`; of pictures where it has both.
+    fn of(ck: &Checkpoint) -> Result<Option<FolderEncoder>> {
+        if let Some(source) = VisionSource::of_folder(ck)? {
+            let family = VisionFamily::of(&source)?;
+            let spec = family.spec(&source)?;
+            return Ok(Some(FolderEncoder::Pictures(source, family, spec)));
+        }
+        let Some(source) = VisionSource::of_sound(ck)? else { return Ok(None) };
+        let family = SoundFamily::of(&source)?;
+        let spec = family.spec(&source)?;
+        Ok(Some(FolderEncoder::Sounds(source, family, spec)))
+    }
+
     fn weights(&self) -> VisionWeights<'_> {
-        VisionWeights::new(&self.source, self.family, &self.spec)
+        match self {
+            FolderEncoder::Pictures(source, family, spec) => VisionWeights::new(source, family, spec),
+            FolderEncoder::Sounds(source, family, spec) => family.weights(source, spec),
+        }
     }
 }
 
@@ -32,7 +48,7 @@ impl VisionFolder {
 const LONGEST_LIST: usize = 64;
 
 impl Draft {
-    /// The mmproj file of the folder at `path`; none where it is no folder of a model that sees.
+    /// The mmproj file of the folder at `path`; none where it is no folder of a model that sees or hears.
     ///
     /// # Errors
     /// When there is no model, or its encoder is of no family that is known.
@@ -41,10 +57,8 @@ impl Draft {
         if ck.kind != Kind::HuggingFace {
             return Ok(None);
         }
-        let Some(source) = VisionSource::of_folder(&ck)? else { return Ok(None) };
-        let family = VisionFamily::of(&source)?;
-        let spec = family.spec(&source)?;
-        let folder = Arc::new(VisionFolder { source, family, spec });
+        let Some(encoder) = FolderEncoder::of(&ck)? else { return Ok(None) };
+        let folder = Arc::new(encoder);
         let listed = folder.weights().mmproj_tensors()?;
         let tensors = listed.into_iter().map(|tensor| planned(&folder, tensor)).collect();
         let metadata = metadata(&ck, &folder);
@@ -59,28 +73,46 @@ pub fn mmproj_path(model: &Path) -> PathBuf {
     model.with_file_name(format!("mmproj-{name}"))
 }
 
-fn planned(folder: &Arc<VisionFolder>, tensor: MmprojTensor) -> Planned {
+fn planned(folder: &Arc<FolderEncoder>, tensor: MmprojTensor) -> Planned {
     let (name, dtype, shape) = (tensor.name.clone(), tensor.dtype, tensor.shape.clone());
     let folder = folder.clone();
     Planned::new(name, dtype, shape, move || Ok(folder.weights().mmproj_values(&tensor)?))
 }
 
-fn metadata(ck: &Checkpoint, folder: &VisionFolder) -> Metadata {
+fn metadata(ck: &Checkpoint, encoder: &FolderEncoder) -> Metadata {
     let mut all = Metadata::new(ck.folder.join("mmproj"));
-    let spec = &folder.spec;
     all.insert("general.architecture", "clip");
     all.insert("general.type", "mmproj");
     if let Some(name) = ck.folder.file_name() {
         all.insert("general.name", name.to_string_lossy().into_owned());
     }
-    let projector = folder.family.projectors.first().copied().unwrap_or_default();
+    match encoder {
+        FolderEncoder::Pictures(source, family, spec) => of_pictures(&mut all, source, family, spec),
+        FolderEncoder::Sounds(source, family, spec) => of_sounds(&mut all, source, family, spec),
+    }
+    all
+}
+
+fn of_sounds(all: &mut Metadata, source: &VisionSource, family: &SoundFamily, spec: &SoundSpec) {
+    all.insert("clip.has_audio_encoder", true);
+    all.insert("clip.projector_type", family.projectors.first().copied().unwrap_or_default());
+    all.insert("clip.audio.projection_dim", Value::U32(spec.projector.out as u32));
+    all.insert("clip.audio.num_mel_bins", Value::U32(spec.mel.mels as u32));
+    for (key, value) in block_sizes(&spec.encoder) {
+        all.insert(format!("clip.audio.{key}"), value);
+    }
+    all.insert(VisionSource::SOUND_CONFIG_KEY, settings(source, "audio_config").to_string());
+}
+
+fn of_pictures(all: &mut Metadata, source: &VisionSource, family: &VisionFamily, spec: &VisionSpec) {
+    let projector = family.projectors.first().copied().unwrap_or_default();
     all.insert("clip.has_vision_encoder", true);
     // Tiles of LLaVA are told by their canvases.
     all.insert("clip.projector_type", projector.strip_suffix("_next").unwrap_or(projector));
-    for (key, value) in sizes(&folder.source.encoder, spec) {
+    for (key, value) in sizes(&source.encoder, spec) {
         all.insert(format!("clip.vision.{key}"), value);
     }
-    if let Some(canvases) = canvases(&folder.source) {
+    if let Some(canvases) = canvases(source) {
         all.insert("clip.vision.image_grid_pinpoints", canvases);
         all.insert("clip.vision.mm_patch_merge_type", "spatial_unpad");
     }
@@ -91,8 +123,24 @@ fn metadata(ck: &Checkpoint, folder: &VisionFolder) -> Metadata {
         all.insert("clip.use_gelu", matches!(d.act, Act::Gelu | Act::GeluTanh));
         all.insert("clip.use_silu", d.act == Act::Silu);
     }
-    all.insert(VisionSource::CONFIG_KEY, settings(&folder.source).to_string());
-    all
+    all.insert(VisionSource::CONFIG_KEY, settings(source, "vision_config").to_string());
+}
+
+/// Sizes of the blocks, as both kinds of encoders say them.
+fn block_sizes(encoder: &VisionEncoder) -> Vec<(&'static str, Value)> {
+    let whole = |n: usize| Value::U32(u32::try_from(n).unwrap_or(u32::MAX));
+    let mut sizes =
+        vec![("embedding_length", whole(encoder.hidden)), ("block_count", whole(encoder.layers.len()))];
+    if let Some(layer) = encoder.layers.first() {
+        if let Ffn::Dense(d) = &layer.ffn {
+            sizes.push(("feed_forward_length", whole(d.inner)));
+        }
+        if let Mixer::Gqa(g) = &layer.mixer {
+            sizes.push(("attention.head_count", whole(g.heads)));
+        }
+        sizes.push(("attention.layer_norm_epsilon", Value::F32(layer.norm.eps)));
+    }
+    sizes
 }
 
 /// Canvases of LLaVA's tiles, height and width in turn.
@@ -108,21 +156,11 @@ fn sizes(encoder: &Config, spec: &VisionSpec) -> Vec<(&'static str, Value)> {
     let mut sizes = vec![
         ("projection_dim", whole(spec.projector.out)),
         ("patch_size", Value::U32(spec.pixels.patches.side)),
-        ("embedding_length", whole(spec.encoder.hidden)),
-        ("block_count", whole(spec.encoder.layers.len())),
     ];
+    sizes.extend(block_sizes(&spec.encoder));
     let side = encoder.opt_usize("image_size").ok().flatten();
     let side = side.or_else(|| encoder.opt_usize_list("image_size").ok().flatten()?.first().copied());
     sizes.extend(side.map(|n| ("image_size", whole(n))));
-    if let Some(layer) = spec.encoder.layers.first() {
-        if let Ffn::Dense(d) = &layer.ffn {
-            sizes.push(("feed_forward_length", whole(d.inner)));
-        }
-        if let Mixer::Gqa(g) = &layer.mixer {
-            sizes.push(("attention.head_count", whole(g.heads)));
-        }
-        sizes.push(("attention.layer_norm_epsilon", Value::F32(layer.norm.eps)));
-    }
     if !spec.encoder.deep.is_empty() {
         let marks =
             (0..spec.encoder.layers.len()).map(|i| spec.encoder.deep.contains(&i)).collect::<Vec<bool>>();
@@ -144,7 +182,7 @@ fn sizes(encoder: &Config, spec: &VisionSpec) -> Vec<(&'static str, Value)> {
 }
 
 /// All settings as the folder has them, so that nothing has to be guessed from a table.
-fn settings(source: &VisionSource) -> serde_json::Value {
+fn settings(source: &VisionSource, section: &str) -> serde_json::Value {
     let small = |value: &serde_json::Value| match value {
         serde_json::Value::Object(_) => false,
         serde_json::Value::Array(list) => list.len() <= LONGEST_LIST,
@@ -152,6 +190,6 @@ fn settings(source: &VisionSource) -> serde_json::Value {
     };
     let model: Map<String, serde_json::Value> =
         source.model.tree().iter().filter(|(_, v)| small(v)).map(|(k, v)| (k.clone(), v.clone())).collect();
-    let encoder = source.model.tree().get("vision_config");
+    let encoder = source.model.tree().get(section);
     json!({ "encoder": encoder, "model": model, "processor": source.processor.tree() })
 }

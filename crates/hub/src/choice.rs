@@ -61,6 +61,25 @@ pub fn choose(files: &[RepoFile], part: &RepoPart) -> Result<ChosenFiles, (Strin
     }
 }
 
+/// Types of encoders' files, the best first: whoever takes a coarser one names it.
+const ENCODER_TYPES: &[&str] = &["f16", "bf16", "q8_0", "f32"];
+
+/// The encoder of pictures or sound (mmproj) that belongs to the GGUF file at `model`: of several in its folder, or else at the
+/// top, the one of the usual type.
+pub fn encoder_beside<'a>(files: &'a [RepoFile], model: &str) -> Option<&'a RepoFile> {
+    let folder_of = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    let is_one = |file: &&RepoFile| {
+        let name = base_name(&file.path).to_ascii_lowercase();
+        name.contains("mmproj") && name.ends_with(".gguf")
+    };
+    let rank = |file: &&RepoFile| ENCODER_TYPES.iter().position(|t| ends_in(&file.path, t));
+    let best = |folder: &str| {
+        let here = files.iter().filter(is_one).filter(|file| folder_of(&file.path) == folder);
+        here.min_by_key(|file| (rank(file).unwrap_or(ENCODER_TYPES.len()), file.path.clone()))
+    };
+    best(&folder_of(model)).or_else(|| best(""))
+}
+
 /// GGUF files; shards of one model together, in their order.
 fn gguf_sets(files: &[RepoFile]) -> Vec<Vec<RepoFile>> {
     let mut sets: BTreeMap<String, Vec<RepoFile>> = BTreeMap::new();

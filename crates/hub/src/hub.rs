@@ -25,6 +25,8 @@ pub struct Hub {
     pub lm_studio: LmStudioStore,
     /// How files are fetched.
     pub pace: Pace,
+    /// GGUF models come with the encoder of pictures or sound that lies beside them.
+    pub encoders: bool,
 }
 
 impl Hub {
@@ -38,10 +40,17 @@ impl Hub {
         Hub {
             cache: HubCache::new(&settings.cache),
             settings,
+            encoders: true,
             ollama: OllamaStore::of_the_environment(),
             lm_studio: LmStudioStore::of_the_environment(),
             pace: Pace::default(),
         }
+    }
+
+    /// The same, which fetches encoders beside GGUF models, or leaves them.
+    #[must_use]
+    pub fn with_encoders(self, encoders: bool) -> Hub {
+        Hub { encoders, ..self }
     }
 
     /// The same, which fetches nothing where `offline` says so.

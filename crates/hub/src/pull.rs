@@ -2,11 +2,11 @@
 
 use crate::{
     cache::CachedRepo,
-    choice::choose,
+    choice::{choose, encoder_beside},
     client::{Checksum, FileFacts, HubQuestion, PartialFile, Remote, Transfer},
     error::{HubError, Result},
     hub::Hub,
-    name::{RepoName, is_inner_path},
+    name::{RepoName, RepoPart, is_inner_path},
     progress::PullWatch,
     pull_job::{GLANCE, PullJob, PullMeter, PullPlan, PulledFile, attend},
 };
@@ -65,7 +65,12 @@ impl Hub {
         let wrong = |(problem, files)| HubError::Choice { repo: name.repo.clone(), problem, files };
         // Names that lead out of a folder are nobody's model.
         let sound: Vec<_> = facts.files.into_iter().filter(|f| is_inner_path(&f.path)).collect();
-        let choice = choose(&sound, &name.part).map_err(wrong)?;
+        let mut choice = choose(&sound, &name.part).map_err(wrong)?;
+        let model = choice.files.first().filter(|_| self.encoders && !choice.is_folder);
+        // A file that is named is meant alone.
+        let model = model.filter(|_| !matches!(name.part, RepoPart::File(_)));
+        let encoder = model.and_then(|model| encoder_beside(&sound, &model.path)).cloned();
+        choice.files.extend(encoder);
         if let [first, ..] = &choice.others[..] {
             let taken = choice.files.first().map_or(first, |f| &f.path);
             watch.say(&format!("{}: {taken} is taken of {}", name.repo, choice.others.join(", ")));

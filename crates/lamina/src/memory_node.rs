@@ -1,5 +1,7 @@
 //! Nodes of a machine's memory (NUMA): processors reach their own node's memory faster than that of others.
 
+#[cfg(any(target_os = "linux", test))]
+use lamina_base::files::read_text;
 use std::io;
 
 /// A node, by the processors that this process may use of it.
@@ -75,7 +77,7 @@ fn nodes_in(folder: &std::path::Path, may: &dyn Fn(usize) -> bool) -> Vec<Memory
         std::fs::read_dir(folder).into_iter().flatten().filter_map(number).collect();
     numbers.sort_unstable();
     let node = |number: usize| {
-        let list = std::fs::read_to_string(folder.join(format!("node{number}/cpulist"))).unwrap_or_default();
+        let list = read_text(&folder.join(format!("node{number}/cpulist"))).unwrap_or_default();
         MemoryNode { cpus: cpu_list(&list).into_iter().filter(|&cpu| may(cpu)).collect() }
     };
     numbers.into_iter().map(node).filter(|node| !node.cpus.is_empty()).collect()

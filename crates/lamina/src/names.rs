@@ -5,7 +5,7 @@ use lamina_arch::Family;
 use lamina_hub::{
     BegunFile, BegunModel, FitAnswer, Hub, HubError, ModelName, ModelPreview, PullProgress, PullWatch,
 };
-use lamina_load::{DraftSource, LoadOptions};
+use lamina_load::{DraftSource, LoadOptions, MmprojChoice};
 use lamina_store::{
     BegunCheckpoint, Checkpoint, Config, FileBeginning, FormatError, Kind, Metadata, Tensors,
 };
@@ -29,7 +29,7 @@ pub fn locate(path: Option<&Path>, options: &LoadOptions, watch: &dyn PullWatch)
     found(&path, &hub_for(options), &ModelJudge { watch, options }).map(Some)
 }
 
-/// Options whose draft model and adapters are on this machine; where they say so, nothing is fetched.
+/// Options whose draft model, adapters and encoder are on this machine; where they say so, nothing is fetched.
 ///
 /// # Errors
 /// As for [`locate`].
@@ -38,13 +38,17 @@ pub fn locate_parts(options: &LoadOptions, watch: &dyn PullWatch) -> Result<Load
     if let Some(DraftSource::Model(path)) = &mut options.draft {
         *path = found(path, &hub, watch)?;
     }
+    if let MmprojChoice::File(path) = &mut options.mmproj {
+        *path = found(path, &hub, watch)?;
+    }
     options.loras.iter_mut().try_for_each(|(_, path)| found(path, &hub, watch).map(|here| *path = here))?;
     Ok(options)
 }
 
 /// The hub as the environment and these options have it.
 pub fn hub_for(options: &LoadOptions) -> Hub {
-    Hub::of_the_environment().offline(options.offline)
+    // One that is named is taken in the place of the one beside the model.
+    Hub::of_the_environment().offline(options.offline).with_encoders(options.mmproj == MmprojChoice::Auto)
 }
 
 /// The name of the hub that is likely meant by what is no path here: `org/name`.

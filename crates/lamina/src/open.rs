@@ -1,7 +1,8 @@
 //! From a path to an engine or a tokenizer.
 
 use crate::{
-    Error, Result, builtin,
+    Error, Result,
+    checkpoint::checkpoint,
     device::{OpenedDevice, cpu, on_device},
     local_ranks::RankPlaces,
 };
@@ -12,15 +13,6 @@ use lamina_load::{
 use lamina_store::Checkpoint;
 use lamina_tokenize::Tokenizer;
 use std::path::Path;
-
-/// Opens the checkpoint at `path`, or that of the model inside the package.
-///
-/// # Errors
-/// When there is no model, or it is broken.
-pub fn checkpoint(path: Option<&Path>) -> Result<Checkpoint> {
-    let path = path.map_or_else(builtin::path, |p| Ok(p.to_owned()))?;
-    Ok(Checkpoint::open(path)?)
-}
 
 /// Loads the model at `path` and builds its engine on the device that `options` name; `auto` is the CPU for a model that the
 /// GPU has no memory or no kernel for.

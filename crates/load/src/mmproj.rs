@@ -1,4 +1,4 @@
-//! Where the encoder of pictures of a model is: in its folder, or in an mmproj file.
+//! Where the encoders of a model are, of pictures and of sound: in its folder, or in an mmproj file.
 
 use crate::{
     error::{Error, Result},
@@ -16,7 +16,7 @@ use std::{
 /// The epsilon of the language model's norms, as folders call it.
 const EPSILON: &str = "rms_norm_eps";
 
-/// Which encoder of pictures a model gets.
+/// Which encoder of pictures, or of sound, a model gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum MmprojChoice {
     /// That of its folder, or the one mmproj file beside it that fits.
@@ -56,22 +56,72 @@ impl MmprojChoice {
     /// # Errors
     /// The file that was named cannot be read or is of another model; two files beside the model fit.
     pub fn find(&self, ck: &Checkpoint, hidden: usize) -> Result<Option<FoundMmproj>> {
+        self.find_of(Encoded::Pictures, ck, hidden)
+    }
+
+    /// The same for sounds.
+    ///
+    /// # Errors
+    /// As for [`MmprojChoice::find`].
+    pub fn find_sound(&self, ck: &Checkpoint, hidden: usize) -> Result<Option<FoundMmproj>> {
+        self.find_of(Encoded::Sounds, ck, hidden)
+    }
+
+    fn find_of(&self, what: Encoded, ck: &Checkpoint, hidden: usize) -> Result<Option<FoundMmproj>> {
         match (self, ck.kind) {
             (MmprojChoice::Off, _) => Ok(None),
-            (MmprojChoice::File(path), _) => named(path, ck, hidden).map(Some),
+            (MmprojChoice::File(path), _) => match named(path, (ck, hidden), what)? {
+                // A model may have one for pictures and one for sounds.
+                None => MmprojChoice::Auto.find_of(what, ck, hidden),
+                found => Ok(found),
+            },
             (MmprojChoice::Auto, Kind::HuggingFace) => {
                 let own = |source| FoundMmproj { source, file: None, checkpoint: None };
-                Ok(VisionSource::of_folder(ck)?.map(own))
+                Ok(what.of_folder(ck)?.map(own))
             }
-            (MmprojChoice::Auto, Kind::Gguf) => beside(ck, hidden),
+            (MmprojChoice::Auto, Kind::Gguf) => beside((ck, hidden), what),
         }
     }
 }
 
-/// The encoder of `path`, which has to fit.
-fn named(path: &Path, ck: &Checkpoint, hidden: usize) -> Result<FoundMmproj> {
+/// What an encoder takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoded {
+    Pictures,
+    Sounds,
+}
+
+impl Encoded {
+    fn of_folder(self, ck: &Checkpoint) -> Result<Option<VisionSource>> {
+        Ok(match self {
+            Encoded::Pictures => VisionSource::of_folder(ck)?,
+            Encoded::Sounds => VisionSource::of_sound(ck)?,
+        })
+    }
+
+    /// The encoder of a file or folder; none where that has one for something else.
+    fn source(self, path: &Path, ck: &Checkpoint) -> Result<Option<VisionSource>> {
+        let found = match (ck.kind, self) {
+            (Kind::HuggingFace, what) => what.of_folder(ck)?,
+            (Kind::Gguf, Encoded::Sounds) => VisionSource::of_sound_mmproj(ck)?,
+            (Kind::Gguf, Encoded::Pictures) if VisionSource::hears(ck)? && !VisionSource::sees(ck)? => None,
+            (Kind::Gguf, Encoded::Pictures) => Some(VisionSource::of_mmproj(ck)?),
+        };
+        let other = || Ok::<_, Error>(VisionSource::of_sound(ck)?.is_some() || VisionSource::hears(ck)?);
+        match found {
+            None if self == Encoded::Pictures && !other()? => Err(Error::InvalidRequest(format!(
+                "{} has no encoder of pictures: give an mmproj file",
+                path.display()
+            ))),
+            found => Ok(found),
+        }
+    }
+}
+
+/// The encoder of `path`, which has to fit; none where it has one for something else.
+fn named(path: &Path, (ck, hidden): (&Checkpoint, usize), what: Encoded) -> Result<Option<FoundMmproj>> {
     let checkpoint = Checkpoint::open(path)?;
-    let mut source = source(path, &checkpoint)?;
+    let Some(mut source) = what.source(path, &checkpoint)? else { return Ok(None) };
     // A projector's norm has the language model's epsilon (Mistral 3), which an mmproj file does not say.
     if let Some(eps) = ck.config.value(EPSILON) {
         let mut model = source.model.tree().clone();
@@ -83,30 +133,20 @@ fn named(path: &Path, ck: &Checkpoint, hidden: usize) -> Result<FoundMmproj> {
             "mmproj {} makes rows of {width} numbers, but the model's rows have {hidden}: it is the mmproj of another model",
             path.display()
         ))),
-        _ => Ok(FoundMmproj { source, file: Some(path.to_owned()), checkpoint: Some(checkpoint) }),
-    }
-}
-
-fn source(path: &Path, ck: &Checkpoint) -> Result<VisionSource> {
-    let none = || {
-        Error::InvalidRequest(format!("{} has no encoder of pictures: give an mmproj file", path.display()))
-    };
-    match ck.kind {
-        Kind::Gguf => Ok(VisionSource::of_mmproj(ck)?),
-        Kind::HuggingFace => VisionSource::of_folder(ck)?.ok_or_else(none),
+        _ => Ok(Some(FoundMmproj { source, file: Some(path.to_owned()), checkpoint: Some(checkpoint) })),
     }
 }
 
 /// The one mmproj file in the model's folder that fits. Those that cannot be read or belong to another model are passed over.
-fn beside(ck: &Checkpoint, hidden: usize) -> Result<Option<FoundMmproj>> {
+fn beside((ck, hidden): (&Checkpoint, usize), what: Encoded) -> Result<Option<FoundMmproj>> {
     let folder = if ck.folder.as_os_str().is_empty() { Path::new(".") } else { &ck.folder };
     let mut fitting: Vec<FoundMmproj> =
-        candidates(folder).iter().filter_map(|path| named(path, ck, hidden).ok()).collect();
+        candidates(folder).iter().filter_map(|path| named(path, (ck, hidden), what).ok()?).collect();
     if fitting.len() > 1 {
         let names: Vec<String> =
             fitting.iter().filter_map(|f| Some(f.file.as_ref()?.display().to_string())).collect();
         return Err(Error::InvalidRequest(format!(
-            "several mmproj files beside the model fit it ({}): name one with mmproj, or switch pictures off with mmproj=off",
+            "several mmproj files beside the model fit it ({}): name one with mmproj, or leave all of them out with mmproj=off",
             names.join(", ")
         )));
     }

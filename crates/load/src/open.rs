@@ -109,12 +109,14 @@ pub(crate) fn open_placed(
         company.bytes += parts.iter().map(|part| part.bytes).sum::<u64>();
     }
     let pictures = found.and_then(|found| PictureEncoder::new(found, ck, options, &*backend));
-    let (sounds, unheard) = SoundEncoder::find(ck, options, &*backend)?;
+    let (sounds, heard) = SoundEncoder::find(ck, options, &*backend)?;
     company.bytes += sounds.iter().flat_map(SoundEncoder::parts).map(|part| part.bytes).sum::<u64>();
     let options = raised.as_ref().unwrap_or(options);
     let mut model = build(ck, options, backend, (company, ranks), progress)?;
     let blind = pictures.is_none() && sounds.is_none();
-    model.info.notes.extend(told.or(unheard).or_else(|| unused_senses(ck).filter(|_| blind)));
+    let told: Vec<String> = told.into_iter().chain(heard).collect();
+    let unused = unused_senses(ck).filter(|_| blind && told.is_empty());
+    model.info.notes.extend(told.into_iter().chain(unused));
     let mut computing: Vec<_> = model.head.take().map(ReadyHead::drafter).into_iter().collect();
     if let Some(draft) = draft {
         computing.push(draft_model(&model, draft)?);

@@ -36,5 +36,5 @@ pub use inspect::{Inspection, TensorInfo, VisionInspection, inspect};
 pub use perplexity::{Perplexity, perplexity, token_losses};
 pub use plan::{plan_json, plan_report};
 pub use sound::HearingInspection;
-pub use support::{FamilySupport, FileSupport, Support, TypeSupport, TypeUse, support};
+pub use support::{EncoderSupport, FamilySupport, FileSupport, Support, TypeSupport, TypeUse, support};
 pub use windows::PerplexityOptions;

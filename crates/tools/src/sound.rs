@@ -24,7 +24,11 @@ pub struct HearingInspection {
 impl HearingInspection {
     /// The encoder in `ck`; none where there is none that can be used.
     pub(crate) fn of(ck: &Checkpoint) -> Option<HearingInspection> {
-        let source = VisionSource::of_sound(ck).ok()??;
+        let source = match VisionSource::is_mmproj(ck) {
+            true => VisionSource::of_sound_mmproj(ck),
+            false => VisionSource::of_sound(ck),
+        };
+        let source = source.ok()??;
         let family = SoundFamily::of(&source).ok()?;
         let spec = family.spec(&source).ok()?;
         Some(HearingInspection {

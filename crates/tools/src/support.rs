@@ -3,6 +3,7 @@
 use lamina::{DEVICES, DType, Device, Result, backend_on};
 use lamina_arch::{
     Family, Weights, families, packings,
+    sound::SoundFamily,
     vision::{VisionFamily, VisionSource},
 };
 use lamina_plan::{Backend, emit};
@@ -15,6 +16,8 @@ use std::collections::BTreeMap;
 pub struct Support {
     /// Model families.
     pub families: Vec<FamilySupport>,
+    /// Encoders of pictures and of sound beside them.
+    pub encoders: Vec<EncoderSupport>,
     /// Types of weights.
     pub types: Vec<TypeSupport>,
     /// Ways in which Hugging Face folders pack weights: the usual name, and others for the same.
@@ -34,6 +37,36 @@ pub struct FamilySupport {
     pub gguf: &'static [&'static str],
     /// Architecture of the GGUF file that a folder becomes; some families share that of a relative, some have none.
     pub becomes: Option<&'static str>,
+}
+
+/// A family of encoders beside language models.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EncoderSupport {
+    /// Name in reports.
+    pub name: &'static str,
+    /// What it takes: `pictures`, or `sound`.
+    pub takes: &'static str,
+    /// `model_type` of Hugging Face folders.
+    pub folders: &'static [&'static str],
+    /// Types of projectors in mmproj files.
+    pub mmproj: &'static [&'static str],
+}
+
+/// Encoders of pictures, then those of sound.
+fn encoders() -> Vec<EncoderSupport> {
+    let sees = |f: &&'static VisionFamily| EncoderSupport {
+        name: f.name,
+        takes: "pictures",
+        folders: f.models,
+        mmproj: f.projectors,
+    };
+    let hears = |f: &&'static SoundFamily| EncoderSupport {
+        name: f.name,
+        takes: "sound",
+        folders: f.models,
+        mmproj: f.projectors,
+    };
+    VisionFamily::all().iter().map(sees).chain(SoundFamily::all().iter().map(hears)).collect()
 }
 
 /// A type of weights.
@@ -99,6 +132,7 @@ pub fn support() -> Result<Support> {
     let weights = DType::ALL.iter().filter(|t| is_weight(**t, &backends));
     Ok(Support {
         families: families::ALL.iter().map(family).collect(),
+        encoders: encoders(),
         types: weights.map(|t| type_support(*t, &backends)).collect(),
         packings: packings().collect(),
         backends: backends.iter().map(|b| b.name()).collect(),
@@ -144,6 +178,14 @@ pub fn file_support(ck: &Checkpoint) -> FileSupport {
 impl FileSupport {
     /// An mmproj file: the encoder's family, and whether its settings make an encoder.
     fn encoder(&mut self, ck: &Checkpoint) -> Result<()> {
+        if let Some(source) = VisionSource::of_sound_mmproj(ck)? {
+            let family = SoundFamily::of(&source)?;
+            self.family = Some(family.name);
+            family.spec(&source)?;
+            if !VisionSource::sees(ck)? {
+                return Ok(());
+            }
+        }
         let source = VisionSource::of_mmproj(ck)?;
         let family = VisionFamily::of(&source)?;
         self.family = Some(family.name);
@@ -229,9 +271,11 @@ impl Support {
                 "runs_as": runs,
             })
         };
+        let encoder = |e: &EncoderSupport| json!({"name": e.name, "takes": e.takes, "folders": e.folders, "mmproj": e.mmproj});
         let packing = |(name, others): &(&str, &[&str])| json!({"name": name, "other_names": others});
         json!({
             "families": self.families.iter().map(family).collect::<Vec<_>>(),
+            "encoders": self.encoders.iter().map(encoder).collect::<Vec<_>>(),
             "types": self.types.iter().map(dtype).collect::<Vec<_>>(),
             "packings": self.packings.iter().map(packing).collect::<Vec<_>>(),
             "backends": self.backends,

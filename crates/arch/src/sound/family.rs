@@ -9,8 +9,12 @@ pub struct SoundFamily {
     pub name: &'static str,
     /// `model_type` of folders.
     pub models: &'static [&'static str],
+    /// Types of projectors in mmproj files.
+    pub projectors: &'static [&'static str],
     /// From settings to spec.
     pub build: fn(&VisionSource) -> Result<SoundSpec>,
     /// Names in folders; `~` stands for what the encoder's names begin with.
     pub rules: &'static [&'static [Rule]],
+    /// Names in mmproj files.
+    pub gguf_rules: &'static [&'static [Rule]],
 }

@@ -3,16 +3,25 @@
 use super::{SoundFamily, SoundSpec, families::ALL};
 use crate::{
     error::{ArchError, Result},
-    vision::{VisionSource, VisionWeights},
+    vision::{TensorNames, VisionSource, VisionWeights},
 };
+use lamina_store::Kind;
 
 impl SoundFamily {
+    /// All families.
+    pub fn all() -> &'static [&'static SoundFamily] {
+        ALL
+    }
+
     /// The family of a source.
     ///
     /// # Errors
     /// When no family has its name.
     pub fn of(source: &VisionSource) -> Result<&'static SoundFamily> {
-        let fits = |family: &&SoundFamily| family.models.contains(&source.name.as_str());
+        let fits = |family: &&SoundFamily| match source.kind {
+            Kind::Gguf => family.projectors.contains(&source.name.as_str()),
+            Kind::HuggingFace => family.models.contains(&source.name.as_str()),
+        };
         ALL.iter().copied().find(fits).ok_or_else(|| ArchError::UnknownArchitecture {
             name: format!("{} (sound)", source.name),
             known: ALL.iter().map(|family| family.name).collect::<Vec<_>>().join(" "),
@@ -29,6 +38,7 @@ impl SoundFamily {
 
     /// The tensors of `source` under this family's names.
     pub fn weights<'a>(&self, source: &'a VisionSource, spec: &'a SoundSpec) -> VisionWeights<'a> {
-        VisionWeights::of_sound(source, (self.name, self.rules), &spec.encoder)
+        let names = TensorNames { name: self.name, folders: self.rules, mmproj: self.gguf_rules };
+        VisionWeights::of_sound(source, names, &spec.encoder)
     }
 }

@@ -15,6 +15,10 @@ const ENCODER_KEYS: &[(&str, &str)] = &[
     ("feed_forward_length", "encoder_ffn_dim"),
     ("block_count", "encoder_layers"),
 ];
+/// Learned places, a row each.
+const PLACES: &str = "a.position_embd.weight";
+/// Samples between frames, as Whisper has them: files say nothing of it.
+const HOP: usize = 160;
 /// Numbers of a row of the language model.
 const WIDTH: (&str, &str) = ("clip.audio.projection_dim", "hidden_size");
 
@@ -47,6 +51,9 @@ impl VisionSource {
             .iter()
             .filter_map(|(key, own)| Some(((*own).to_owned(), value(&format!("clip.audio.{key}"))?)));
         let mut parts = [encoder.collect::<Map<_, _>>(), Map::new(), Map::new()];
+        // Learned places: one for two frames of a piece.
+        let places = ck.tensors.get(PLACES).map(|t| t.elements() / t.cols().max(1));
+        parts[2].extend(places.map(|places| ("n_samples".to_owned(), (2 * HOP * places).into())));
         parts[1].extend(value(WIDTH.0).map(|width| (WIDTH.1.to_owned(), width)));
         overlay(find(VisionSource::SOUND_CONFIG_KEY)?, &mut parts)?;
         let config = |map| Config::from_hf(ck.metadata.file(), map);

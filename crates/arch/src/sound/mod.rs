@@ -8,6 +8,7 @@ mod families;
 mod family;
 mod layout;
 mod lookup;
+mod mmproj;
 mod whisper;
 
 use crate::{

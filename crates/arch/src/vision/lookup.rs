@@ -5,6 +5,11 @@ use crate::error::{ArchError, Result};
 use lamina_store::Kind;
 
 impl VisionFamily {
+    /// All families.
+    pub fn all() -> &'static [&'static VisionFamily] {
+        ALL
+    }
+
     /// The family of a source.
     ///
     /// # Errors

@@ -49,6 +49,15 @@ impl VisionSource {
         ck.kind == Kind::Gguf && ck.architecture == ARCHITECTURE
     }
 
+    /// True for an mmproj file with an encoder of pictures; the first ones do not say so.
+    ///
+    /// # Errors
+    /// The key that says so is no truth value.
+    pub fn sees(ck: &Checkpoint) -> Result<bool> {
+        let said = ck.metadata.find::<bool>("clip.has_vision_encoder")?;
+        Ok(Self::is_mmproj(ck) && said.unwrap_or(!Self::hears(ck)?))
+    }
+
     /// The encoder of pictures of an mmproj file.
     ///
     /// # Errors
@@ -59,7 +68,7 @@ impl VisionSource {
             let found = format!("of architecture {}", ck.architecture);
             return Err(ArchError::value(&file, found, "an mmproj file, of architecture clip"));
         }
-        if ck.metadata.find::<bool>("clip.has_vision_encoder")? == Some(false) {
+        if !Self::sees(ck)? {
             return Err(ArchError::value("clip.has_vision_encoder", "false", "true: this file hears only"));
         }
         let tensors = straight(ck);

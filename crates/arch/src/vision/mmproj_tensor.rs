@@ -11,6 +11,9 @@ use crate::{
 use lamina_base::{DType, HostTensor};
 use lamina_store::Kind;
 
+/// Biases behind convolutions over frames.
+const CONVOLVED: [&str; 2] = ["v.conv1.bias", "v.conv2.bias"];
+
 /// A tensor of an mmproj file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MmprojTensor {
@@ -153,6 +156,10 @@ impl VisionWeights<'_> {
         let tensor = self.cut_rows(name, rule, whole)?;
         let tensor = self.turned(name, tensor);
         shape[0] = if vector || shape.len() == 2 { tensor.rows() } else { shape[0] };
+        if CONVOLVED.contains(&name) {
+            // A column for all frames.
+            shape.push(1);
+        }
         let tensor = match rule.edit {
             Edit::PlusOne => edited(tensor, rule.edit)?,
             // Stored as files have it.

@@ -46,4 +46,5 @@ pub use mmproj_tensor::MmprojTensor;
 pub use prompt::{PictureText, PromptRule, TileText};
 pub use source::VisionSource;
 pub use spec::*;
+pub(crate) use weights::TensorNames;
 pub use weights::VisionWeights;

@@ -36,6 +36,16 @@ const EARS: &[&str] = &["model.audio_tower.", "audio_tower."];
 /// What the names of projectors begin with.
 const PREFIXES: &[&str] = &["", "model."];
 
+/// What a family calls its tensors.
+pub(crate) struct TensorNames {
+    /// The family.
+    pub name: &'static str,
+    /// In folders.
+    pub folders: &'static [&'static [Rule]],
+    /// In mmproj files.
+    pub mmproj: &'static [&'static [Rule]],
+}
+
 /// A source seen through a family's names.
 pub struct VisionWeights<'a> {
     pub(super) source: &'a VisionSource,
@@ -66,16 +76,16 @@ impl<'a> VisionWeights<'a> {
     }
 
     /// The tensors of an encoder of sound.
-    pub fn of_sound(
+    pub(crate) fn of_sound(
         source: &'a VisionSource,
-        (family, rules): (&'static str, &'static [&'static [Rule]]),
+        family: TensorNames,
         encoder: &'a VisionEncoder,
     ) -> VisionWeights<'a> {
         VisionWeights {
             source,
-            family,
-            rules,
-            gguf_rules: &[],
+            family: family.name,
+            rules: family.folders,
+            gguf_rules: family.mmproj,
             encoder,
             cut: None,
             towers: EARS,
@@ -151,7 +161,10 @@ impl<'a> VisionWeights<'a> {
     /// Names of stored tensors of the encoder and the projector that nothing asked for.
     pub fn unused(&self) -> Vec<String> {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let mine = |name: &str| self.towers.iter().any(|t| name.starts_with(t)) || name.starts_with("v.");
+        let mine = |name: &str| {
+            self.towers.iter().any(|t| name.starts_with(t))
+                || ["v.", "a."].iter().any(|t| name.starts_with(t))
+        };
         self.source.tensors.keys().filter(|name| mine(name) && !used.contains(*name)).cloned().collect()
     }
 

@@ -8,7 +8,7 @@ use crate::{
     model_path, output,
     table::{pairs, table},
 };
-use lamina_tools::{FamilySupport, FileSupport, TypeSupport, TypeUse, inspect, support};
+use lamina_tools::{EncoderSupport, FamilySupport, FileSupport, TypeSupport, TypeUse, inspect, support};
 use std::path::{Path, PathBuf};
 
 /// Show which models can be run: families, formats and devices, or what of one file
@@ -111,12 +111,20 @@ fn all(known: &lamina_tools::Support) -> String {
             [t.dtype.name().to_owned(), format!("{:.4}", t.dtype.bits()), yes(t.gguf), yes(t.written)];
         first.into_iter().chain(kernels).collect()
     };
+    let encoder = |e: &EncoderSupport| {
+        vec![e.name.to_owned(), e.takes.to_owned(), e.mmproj.join(" "), e.folders.join(" ")]
+    };
     let packing = |(name, others): &(&str, &[&str])| vec![(*name).to_owned(), others.join(" ")];
     [
         table(
             &heads(&["family", "GGUF files"], &["Hugging Face folders"]),
             &[],
             known.families.iter().map(family),
+        ),
+        table(
+            &["encoder", "of", "mmproj files", "Hugging Face folders"],
+            &[],
+            known.encoders.iter().map(encoder),
         ),
         table(
             &heads(&["type of weights", "bits", "in GGUF", "can be made"], &[]),

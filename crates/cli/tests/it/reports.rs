@@ -104,7 +104,7 @@ fn inspect_shows_the_digits_that_are_in_the_file() {
 #[test]
 fn support_is_a_table_of_the_programs_own_lists() {
     let v = lamina(&["support", "--json"]).json();
-    assert_eq!(keys(&v), ["families", "types", "packings", "backends"]);
+    assert_eq!(keys(&v), ["families", "encoders", "types", "packings", "backends"]);
     let find = |list: &str, name: &str| -> Value {
         v[list].as_array().unwrap().iter().find(|e| e["name"] == name).unwrap().clone()
     };

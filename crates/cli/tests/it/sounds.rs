@@ -35,6 +35,39 @@ fn a_prompt_hears_a_file() {
     assert!(run(&seeing, SWEEP).error(1).contains("does not hear"));
 }
 
+/// A folder and the GGUF files that it becomes hear the same; what is beside a model is found, and told.
+#[test]
+fn an_mmproj_file_hears_what_its_folder_does() {
+    let Some(folder) = shared("golden-vision/qwen2-audio") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let model = path("m.gguf");
+    assert!(lamina(&["convert", &folder, &model]).ok().contains("m.gguf"));
+    let asked = ["--audio", SWEEP, "--temp", "0", "-n", "6", "--ignore-eos", "--json", "<|AUDIO|>?"];
+    let heard = |model: &str, more: &[&str]| lamina(&[&["run", model], more, &asked].concat());
+    let want = heard(&folder, &[]).json();
+    let beside = heard(&model, &[]);
+    assert!(
+        beside.err.contains("sounds are taken by") && beside.err.contains("mmproj-m.gguf"),
+        "{}",
+        beside.err
+    );
+    assert_eq!(beside.json()["text"], want["text"]);
+    let (mmproj, moved) = (path("mmproj-m.gguf"), path("ears.gguf"));
+    fs::rename(&mmproj, &moved).unwrap();
+    assert!(heard(&model, &[]).error(1).contains("does not hear"));
+    assert_eq!(heard(&model, &["--mmproj", &moved]).json()["text"], want["text"]);
+    let told = lamina(&["support", &moved]).ok();
+    assert!(
+        told.contains("qwen2_audio") && lamina(&["inspect", &moved]).ok().contains("encoder of sound"),
+        "{told}"
+    );
+    let eyes = shared("golden-vision/mmproj/gemma3.gguf").unwrap();
+    assert!(heard(&model, &["--mmproj", &eyes]).error(1).contains("does not hear"));
+    let coarse = lamina(&["quantize", &moved, &path("q.gguf"), "q4_0"]).error(1);
+    assert!(coarse.contains("loses what it sees or hears"), "{coarse}");
+}
+
 #[test]
 fn a_conversation_plays_sounds() {
     let Some(model) = shared("golden-vision/qwen2-audio") else { return };

@@ -1,6 +1,7 @@
 //! A folder's encoder as an mmproj file, read again: the same spec, the same bits.
 
 use lamina_arch::{
+    sound::SoundFamily,
     spec::{Ffn, Mixer},
     vision::{VisionFamily, VisionSource, VisionSpec, VisionWeights},
 };
@@ -71,6 +72,66 @@ fn a_folders_encoder_is_the_same_from_its_mmproj() {
     }
     assert!(tried > 8, "{tried} families");
     assert!(Draft::mmproj(dir.path().join("mmproj.gguf")).expect("opens").is_none(), "no folder");
+}
+
+/// Names, extents and types as llama.cpp's converter writes them, and its reader wants them.
+#[test]
+fn a_folders_ears_are_the_same_from_their_mmproj() {
+    let Some(folder) = shared("golden-vision/qwen2-audio") else { return };
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("mmproj.gguf");
+    let draft = Draft::mmproj(&folder).expect("a draft").expect("a model that hears");
+    draft.write(&file, &WriteOptions::new("f16".parse().expect("a type")), &|_, _| true).expect("written");
+    let written = Checkpoint::open(&file).expect("opens");
+    let tensor = |name: &str| written.tensors.get(name).map(|t| (t.dtype, t.shape.clone()));
+    assert_eq!(tensor("a.conv1d.1.weight"), Some((DType::F16, vec![48, 32, 3])));
+    assert_eq!(tensor("a.conv1d.2.bias"), Some((DType::F32, vec![48, 1])), "added to all frames");
+    assert_eq!(tensor("a.position_embd.weight"), Some((DType::F32, vec![100, 48])));
+    for part in ["ln1", "ln2", "attn_q", "attn_k", "attn_v", "attn_out", "ffn_up", "ffn_down"] {
+        assert!(tensor(&format!("a.blk.1.{part}.weight")).is_some(), "{part}");
+    }
+    assert!(tensor("a.post_ln.bias").is_some() && tensor("mm.a.fc.weight").is_some());
+
+    let own =
+        VisionSource::of_sound(&Checkpoint::open(&folder).expect("opens")).expect("settings").expect("ears");
+    let read = VisionSource::of_sound_mmproj(&written).expect("settings").expect("ears");
+    let family = SoundFamily::of(&own).expect("a family");
+    assert_eq!(SoundFamily::of(&read).expect("a family").name, family.name);
+    let spec = family.spec(&own).expect("a spec");
+    assert_eq!(family.spec(&read).expect("a spec"), spec);
+    assert!(!VisionSource::sees(&written).expect("says so") && VisionSource::of_mmproj(&written).is_err());
+    let (ours, theirs) = (family.weights(&own, &spec), family.weights(&read, &spec));
+    let blocks = [
+        "v.conv1.weight",
+        "v.conv1.bias",
+        "v.blk.1.ffn_down.weight",
+        "v.blk.0.attn_q.bias",
+        "mm.a.fc.weight",
+    ];
+    for name in blocks {
+        let [a, b] = [&ours, &theirs].map(|w| w.numbers(name).expect("reads").expect("is there"));
+        assert!(a == b, "{name}");
+    }
+}
+
+/// Files of other converters say nothing of the piece that is encoded at once: the learned places do.
+#[test]
+fn ears_of_other_converters_hear_pieces_as_long_as_their_places() {
+    let Some(folder) = shared("golden-vision/qwen2-audio") else { return };
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("mmproj.gguf");
+    let draft = Draft::mmproj(&folder).expect("a draft").expect("a model that hears");
+    draft.write(&file, &WriteOptions::new(Types::Keep), &|_, _| true).expect("written");
+    // The key is gone where its name is another one.
+    let key = VisionSource::SOUND_CONFIG_KEY.as_bytes();
+    let mut bytes = std::fs::read(&file).expect("readable");
+    let at = bytes.windows(key.len()).position(|window| window == key).expect("a key");
+    bytes[at] = b'X';
+    std::fs::write(&file, bytes).expect("writable");
+    let read = VisionSource::of_sound_mmproj(&Checkpoint::open(&file).expect("opens"));
+    let read = read.expect("settings").expect("ears");
+    let mel = SoundFamily::of(&read).expect("a family").spec(&read).expect("a spec").mel;
+    assert_eq!((mel.piece, mel.mels, mel.rate), (32_000, 32, 16_000));
 }
 
 #[test]

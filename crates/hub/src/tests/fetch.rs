@@ -41,6 +41,29 @@ fn files_lie_as_the_hubs_own_client_has_them() {
 }
 
 #[test]
+fn encoders_come_with_models_unless_they_are_left() {
+    let mut files = models();
+    files.extend([("mmproj-F16.gguf", noise(700, 5)), ("mmproj-F32.gguf", noise(1400, 6))]);
+    let hub = Loopback::new(&files, |_, _| None);
+    let here = |c: &Client| {
+        let files = c.hub.cache.repo("org/name").files(COMMIT);
+        files.into_iter().map(|f| f.path).filter(|path| path.contains("mmproj")).collect::<Vec<_>>()
+    };
+    let c = client(&hub);
+    let path = c.get("hf:org/name:q8_0").unwrap();
+    assert!(path.ends_with("m-Q8_0.gguf") && read_file(&path) == noise(4000, 2));
+    assert_eq!(here(&c), ["mmproj-F16.gguf"]);
+    let mut alone = client(&hub);
+    alone.hub.encoders = false;
+    alone.get("hf:org/name").unwrap();
+    let named = client(&hub);
+    named.get("hf:org/name/m-Q8_0.gguf").unwrap();
+    assert!(here(&alone).is_empty() && here(&named).is_empty());
+    let asked = client(&hub);
+    assert_eq!(read_file(&asked.get("hf:org/name/mmproj-F32.gguf").unwrap()), noise(1400, 6));
+}
+
+#[test]
 fn what_is_here_is_not_fetched_again() {
     let hub = Loopback::new(&models(), |_, _| None);
     let c = client(&hub);

@@ -1,6 +1,6 @@
 //! Which texts are names, and which files they choose.
 
-use crate::{ModelName, RepoFile, RepoPart, choose, is_inner_path};
+use crate::{ModelName, RepoFile, RepoPart, choice::encoder_beside, choose, is_inner_path};
 
 #[test]
 fn names_are_read_and_written_alike() {
@@ -94,6 +94,17 @@ fn the_usual_type_is_taken_or_else_the_nearest() {
     ] {
         assert_eq!(chosen(names, &RepoPart::Default).unwrap(), expected, "{names:?}");
     }
+}
+
+#[test]
+fn an_encoder_is_that_of_the_models_folder_and_of_the_usual_type() {
+    let beside = |names: &[&str], model: &str| encoder_beside(&files(names), model).map(|f| f.path.clone());
+    let names = ["m-Q4_0.gguf", "mmproj-m-BF16.gguf", "mmproj-m-F16.gguf", "mmproj-m-f32.gguf", "q8/m.gguf", "q8/x.mmproj.gguf"];
+    assert_eq!(beside(&names, "m-Q4_0.gguf").unwrap(), "mmproj-m-F16.gguf");
+    assert_eq!(beside(&names, "q8/m.gguf").unwrap(), "q8/x.mmproj.gguf");
+    assert_eq!(beside(&names, "other/m.gguf").unwrap(), "mmproj-m-F16.gguf", "that of the top");
+    assert_eq!(beside(&["m.gguf", "mmproj.gguf", "mmproj-Q8_0.gguf"], "m.gguf").unwrap(), "mmproj-Q8_0.gguf");
+    assert_eq!(beside(&["m.gguf", "mmproj.txt"], "m.gguf"), None);
 }
 
 #[test]

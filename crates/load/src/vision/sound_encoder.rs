@@ -5,10 +5,15 @@ use super::{
     row_encoder::RowEncoder,
     sizes::{cache_bytes, sound_bytes},
 };
-use crate::{error::Result, identity::encoder_identity, mmproj::MmprojChoice, options::LoadOptions};
+use crate::{
+    error::Result,
+    identity::encoder_identity,
+    mmproj::{FoundMmproj, MmprojChoice},
+    options::LoadOptions,
+};
 use lamina_arch::{
+    Family,
     sound::{SoundFamily, SoundSpec},
-    vision::VisionSource,
 };
 use lamina_plan::Backend;
 use lamina_planner::MemoryPart;
@@ -27,27 +32,34 @@ pub struct SoundEncoder {
 /// # Errors
 /// When its encoder is of no family that is known, or lacks a setting.
 pub fn hearing_of(ck: &Checkpoint, options: &LoadOptions) -> Result<Option<SoundSpec>> {
-    if options.mmproj == MmprojChoice::Off {
-        return Ok(None);
-    }
-    let Some(source) = VisionSource::of_sound(ck)? else { return Ok(None) };
+    let Some(FoundMmproj { source, .. }) = find_sound(ck, options)? else { return Ok(None) };
     Ok(Some(SoundFamily::of(&source)?.spec(&source)?))
 }
 
+/// The encoder of sound that goes with the model in `ck`.
+fn find_sound(ck: &Checkpoint, options: &LoadOptions) -> Result<Option<FoundMmproj>> {
+    let hidden = Family::of(ck)?.spec(ck)?.hidden;
+    options.mmproj.find_sound(ck, hidden)
+}
+
 impl SoundEncoder {
-    /// The encoder in the folder of `ck`, on a handle of `backend`; none where there is none, or encoders are switched off.
-    /// What cannot be used is told, and the model answers texts all the same.
+    /// The encoder of the model in `ck`, on a handle of `backend`, and what a user is told of it; none where there is none, or
+    /// encoders are switched off. What cannot be used is told, and the model answers texts all the same.
     pub(crate) fn find(
         ck: &Checkpoint,
         options: &LoadOptions,
         backend: &dyn Backend,
     ) -> Result<(Option<SoundEncoder>, Option<String>)> {
-        if options.mmproj == MmprojChoice::Off {
-            return Ok((None, None));
-        }
-        let (Some(source), Some(own)) = (VisionSource::of_sound(ck)?, backend.handle()) else {
+        let (Some(found), Some(own)) = (find_sound(ck, options)?, backend.handle()) else {
             return Ok((None, None));
         };
+        let FoundMmproj { source, file, checkpoint } = found;
+        let note = file.filter(|_| options.mmproj == MmprojChoice::Auto).map(|file| {
+            format!(
+                "sounds are taken by {}, which lies beside the model: mmproj=off leaves it out",
+                file.display()
+            )
+        });
         let found = SoundFamily::of(&source).and_then(|family| Ok((family, family.spec(&source)?)));
         let (family, spec) = match found {
             Ok(found) => found,
@@ -61,9 +73,9 @@ impl SoundEncoder {
         let cache = cache_bytes(options, backend);
         let parts = [("sound encoder", weights), ("sound memory", working), ("sound cache", cache)];
         let parts = parts.map(|(name, bytes)| MemoryPart { name, bytes });
-        let weights = format!("{:?}", encoder_identity(ck, options));
+        let weights = format!("{:?}", encoder_identity(checkpoint.as_ref().unwrap_or(ck), options));
         let rows = RowEncoder::new(spec, source, own, &weights, cache);
-        Ok((Some(SoundEncoder { rows, family, parts }), None))
+        Ok((Some(SoundEncoder { rows, family, parts }), note))
     }
 
     /// What it takes of memory, by use.

@@ -18,6 +18,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("script/markdown.js"),
     include_str!("script/versions.js"),
     include_str!("script/pictures.js"),
+    include_str!("script/sounds.js"),
     include_str!("script/store.js"),
     include_str!("script/client.js"),
     include_str!("script/params.js"),
@@ -74,7 +75,7 @@ fn assembled(skeleton: &str, style: &str, scripts: &[&str]) -> WebPage {
 fn policy(style: &str, scripts: &[&str]) -> String {
     let scripts: Vec<_> = scripts.iter().map(|s| source(s)).collect();
     format!(
-        "default-src 'none'; connect-src 'self'; img-src data:; style-src {}; script-src {}; base-uri 'none'; \
+        "default-src 'none'; connect-src 'self'; img-src data:; media-src data:; style-src {}; script-src {}; base-uri 'none'; \
          form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
         source(style),
         scripts.join(" "),

@@ -10,6 +10,7 @@ use crate::{
 pub static FAMILY: SoundFamily = SoundFamily {
     name: "qwen2_audio",
     models: &["qwen2_audio"],
+    projectors: &["qwen2a"],
     build: |source| {
         let (c, out) = (&source.encoder, source.model.usize("hidden_size")?);
         let (mel, norm) = (mel(source)?, layer_norm(1e-5));
@@ -41,5 +42,11 @@ pub static FAMILY: SoundFamily = SoundFamily {
             "attn_q" "self_attn.q_proj", "attn_k" "self_attn.k_proj", "attn_v" "self_attn.v_proj",
             "attn_out" "self_attn.out_proj", "ffn_up" "fc1", "ffn_down" "fc2"),
         &rules!("mm.a." "multi_modal_projector."; "fc" "linear"),
+    ],
+    gguf_rules: &[
+        &rules!("v." "a."; "conv1" "conv1d.1", "conv2" "conv1d.2", "position_embd" "position_embd", "post_ln" "post_ln"),
+        &rules!("v.blk.{i}." "a.blk.{i}."; "ln1" "ln1", "ln2" "ln2", "attn_q" "attn_q", "attn_k" "attn_k", "attn_v" "attn_v",
+            "attn_out" "attn_out", "ffn_up" "ffn_up", "ffn_down" "ffn_down"),
+        &rules!("mm.a." "mm.a."; "fc" "fc"),
     ],
 };

@@ -1,4 +1,4 @@
-//! The encoder of pictures of a folder, as an mmproj file beside the model's.
+//! The encoder of pictures or sound of a folder, as an mmproj file beside the model's.
 
 use crate::{error::Result, output::note, stoppable::Stoppable, write};
 use lamina_convert::{ConvertError, Draft, Types, WriteOptions};
@@ -10,7 +10,7 @@ pub fn beside(input: &Path) -> Option<Draft> {
     match Draft::mmproj(input) {
         Ok(found) => found,
         Err(e) => {
-            note(&format!("note: the encoder of pictures is not written: {e}"));
+            note(&format!("note: the encoder is not written: {e}"));
             None
         }
     }
@@ -19,13 +19,13 @@ pub fn beside(input: &Path) -> Option<Draft> {
 /// Writes it beside the model; gives what the report's JSON says of it.
 pub fn written(draft: &Draft, path: &Path) -> Result<(&'static str, Value)> {
     let report = write::file(draft, path, &WriteOptions::new(half()), &Stoppable::new())?;
-    note(&format!("note: the encoder of pictures is {}", path.display()));
+    note(&format!("note: the encoder is {}", path.display()));
     Ok(("mmproj", json!({ "files": report.files, "bytes_out": report.bytes_out })))
 }
 
 /// Writes it alone, with a report.
 pub fn alone(input: &Path, path: &Path, as_json: bool) -> Result<()> {
-    let problem = "is no folder of a model that sees: there is no encoder to write".to_owned();
+    let problem = "is no folder of a model that sees or hears: there is no encoder to write".to_owned();
     let none = || ConvertError::File { path: input.to_owned(), problem };
     let draft = Draft::mmproj(input)?.ok_or_else(none)?;
     let report = write::file(&draft, path, &WriteOptions::new(half()), &Stoppable::new())?;

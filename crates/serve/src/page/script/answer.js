@@ -16,11 +16,10 @@ function requestFor(conversation, messages, model) {
 }
 
 // A message as the API takes it.
-function sent({ role, content, images }) {
-  const urls = (images ?? []).map(Pictures.urlOf).filter(Boolean);
-  if (!urls.length) return { role, content };
-  const pictures = urls.map((url) => ({ type: "image_url", image_url: { url } }));
-  return { role, content: [...pictures, { type: "text", text: content }] };
+function sent({ role, content, images, sounds }) {
+  const parts = (hashes, kind) => (hashes ?? []).map(Pictures.urlOf).filter(Boolean).map((url) => ({ type: kind, [kind]: { url } }));
+  const attached = [...parts(images, "image_url"), ...parts(sounds, "audio_url")];
+  return attached.length ? { role, content: [...attached, { type: "text", text: content }] } : { role, content };
 }
 
 // Takes the chunks of a stream into a message.

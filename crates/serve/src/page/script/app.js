@@ -70,7 +70,8 @@ const App = (() => {
       const props = await Client.get(models.length > 1 ? `/props?model=${encodeURIComponent(name)}` : "/props");
       Params.learn(props);
       Pictures.learn(props.image_limits);
-      Attachments.offer(Boolean(props.modalities?.vision));
+      Sounds.learn(props.audio_limits);
+      Attachments.offer(props.modalities);
       drawParameters();
       Engine.look();
     } catch (error) {

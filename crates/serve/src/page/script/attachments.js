@@ -1,22 +1,42 @@
 "use strict";
-// Pictures beside the message that is being written: chosen, pasted or dropped, where the model sees.
+// Pictures and sounds beside the message that is being written: chosen, pasted or dropped, where the model sees or hears.
 const Attachments = (() => {
-  let pictures = [];
-  let sees = false;
+  // URLs of both, in their order.
+  let attached = [];
+  let takes = { vision: false, audio: false };
 
-  // Offers pictures, or no longer.
-  function offer(vision) {
-    sees = vision;
-    byId("attach").hidden = !vision;
+  // Offers what the model takes.
+  function offer({ vision = false, audio = false } = {}) {
+    takes = { vision, audio };
+    const names = [vision && "Picture", audio && "Sound"].filter(Boolean);
+    byId("attach").hidden = !names.length;
+    byId("attach").textContent = names.join(" or ");
+    byId("attach-file").accept = [vision && "image/*", audio && "audio/*,.flac"].filter(Boolean).join();
+  }
+
+  // The kind of thing that a file is, by which it is read; none where the model does not take it.
+  function kindOf(file) {
+    const sound = Sounds.among({ files: [file] }).length > 0;
+    if (sound) return takes.audio ? Sounds : undefined;
+    return takes.vision ? Pictures : undefined;
+  }
+
+  function refusal() {
+    if (!takes.vision && !takes.audio) return "This model takes text only.";
+    return takes.audio ? "This model takes no pictures." : "This model takes no sounds.";
   }
 
   async function add(files) {
-    if (!sees) return notice("This model takes text only.");
     notice("");
     for (const file of files) {
+      const kind = kindOf(file);
+      if (!kind) {
+        notice(refusal());
+        continue;
+      }
       try {
-        const url = await Pictures.read(file);
-        pictures = [...pictures, url];
+        const url = await kind.read(file);
+        attached = [...attached, url];
         draw();
       } catch (error) {
         notice(error.message);
@@ -26,29 +46,30 @@ const Attachments = (() => {
   }
 
   function remove(index) {
-    pictures = pictures.filter((_, other) => other !== index);
+    attached = attached.filter((_, other) => other !== index);
     draw();
     byId("text").focus();
   }
 
   function draw() {
-    const item = (src, index) =>
-      el(
-        "li",
-        {},
-        el("img", { src, alt: `Picture ${index + 1}` }),
-        button("×", () => remove(index), { "aria-label": `Remove picture ${index + 1}` }),
-      );
-    byId("pictures").replaceChildren(...pictures.map(item));
+    const item = (src, index) => {
+      const [kind, name] = Sounds.isSound(src) ? ["sound", `Sound ${index + 1}`] : ["picture", `Picture ${index + 1}`];
+      const shown = kind === "sound" ? Sounds.node(src, name) : el("img", { src, alt: name });
+      return el("li", { className: kind }, shown, button("×", () => remove(index), { "aria-label": `Remove ${kind} ${index + 1}` }));
+    };
+    byId("pictures").replaceChildren(...attached.map(item));
   }
 
-  // The pictures for a message, by their hashes; the next message begins without any.
+  // What belongs to a message, by hashes; the next message begins without any.
   function take() {
-    const taken = pictures.map(Pictures.keep);
-    pictures = [];
+    const hashes = (wanted) => attached.filter((url) => Sounds.isSound(url) === wanted).map(Pictures.keep);
+    const [images, sounds] = [hashes(false), hashes(true)];
+    attached = [];
     draw();
-    return taken;
+    return { ...(images.length ? { images } : {}), ...(sounds.length ? { sounds } : {}) };
   }
+
+  const among = (transfer) => [...Pictures.among(transfer), ...Sounds.among(transfer)];
 
   function listen() {
     const chosen = byId("attach-file");
@@ -59,7 +80,7 @@ const Attachments = (() => {
       await add(files);
     });
     byId("text").addEventListener("paste", (event) => {
-      const files = Pictures.among(event.clipboardData);
+      const files = among(event.clipboardData);
       // Office programs put a picture of the text beside the text.
       if (!files.length || event.clipboardData.getData("text/plain")) return;
       event.preventDefault();
@@ -75,16 +96,16 @@ const Attachments = (() => {
     document.addEventListener("dragover", (event) => {
       if (!files(event)) return;
       event.preventDefault();
-      mark(sees);
+      mark(takes.vision || takes.audio);
     });
     document.addEventListener("dragleave", (event) => event.relatedTarget || mark(false));
     document.addEventListener("drop", (event) => {
       mark(false);
       if (!files(event)) return;
       event.preventDefault();
-      const dropped = Pictures.among(event.dataTransfer);
+      const dropped = among(event.dataTransfer);
       if (dropped.length) add(dropped);
-      else notice("Only pictures can be attached.");
+      else notice("Only pictures and sounds can be attached.");
     });
   }
 
@@ -93,7 +114,7 @@ const Attachments = (() => {
     take,
     listen,
     get any() {
-      return pictures.length > 0;
+      return attached.length > 0;
     },
   };
 })();

@@ -58,8 +58,7 @@ const Chat = (() => {
   function send() {
     const field = byId("text");
     if (running || (!field.value.trim() && !Attachments.any)) return;
-    const images = Attachments.take();
-    conversation.messages.push({ role: "user", content: field.value, ...(images.length ? { images } : {}) });
+    conversation.messages.push({ role: "user", content: field.value, ...Attachments.take() });
     field.value = "";
     App.fitText();
     generate();

@@ -37,19 +37,19 @@ class MessageView {
     this.drawReasoning(streaming);
     if (message.role === "assistant") Markdown.render(this.text, message.content, streaming);
     else this.text.replaceChildren(el("p", { className: "plain" }, message.content));
-    this.drawPictures(message.images ?? []);
+    this.drawAttached(message.images ?? [], message.sounds ?? []);
     this.figures.textContent = streaming ? "" : figuresOf(message);
     this.drawError(message.error);
     this.drawButtons(streaming);
   }
 
   // By their hashes; those that were not found yet are asked for again.
-  drawPictures(hashes) {
-    const urls = hashes.map(Pictures.urlOf);
-    const shown = hashes.map((hash, index) => Boolean(urls[index]) + hash).join();
-    if (shown === this.shownPictures) return;
-    this.shownPictures = shown;
-    this.pictures.replaceChildren(...urls.map(pictureNode));
+  drawAttached(images, sounds) {
+    const shown = [...images, ...sounds].map((hash) => Boolean(Pictures.urlOf(hash)) + hash).join();
+    if (shown === this.shownAttached) return;
+    this.shownAttached = shown;
+    const players = sounds.map((hash) => Sounds.node(Pictures.urlOf(hash), "Attached sound"));
+    this.pictures.replaceChildren(...images.map(Pictures.urlOf).map(pictureNode), ...players);
   }
 
   drawReasoning(streaming) {

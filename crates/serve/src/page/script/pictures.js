@@ -73,7 +73,8 @@ const Pictures = (() => {
   }
 
   const isPicture = (url) => typeof url === "string" && /^data:image\/[a-z+.-]+;base64,/.test(url);
-  const of = (conversations) => conversations.flatMap((c) => c.messages.flatMap((m) => m.images ?? []));
+  // Sounds are kept in the same place.
+  const of = (conversations) => conversations.flatMap((c) => c.messages.flatMap((m) => [...(m.images ?? []), ...(m.sounds ?? [])]));
 
   // ---- read
 
@@ -128,6 +129,7 @@ const Pictures = (() => {
     among,
     of,
     isPicture,
+    dataUrl,
     hashOf,
     sidesWithin,
     urlOf: (hash) => urls.get(hash),

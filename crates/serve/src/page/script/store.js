@@ -44,12 +44,15 @@ const Store = (() => {
 
   const object = (field) => (typeof field === "object" && field !== null ? field : {});
 
-  // Pictures by their hashes; they may stand in a file as they are.
-  function pictured(message) {
-    const { images, ...rest } = message;
-    if (!Array.isArray(images)) return rest;
-    const hashes = images.map((name) => (Pictures.isPicture(name) ? Pictures.keep(name) : name));
-    return { ...rest, images: hashes.filter((name) => typeof name === "string" && /^[0-9a-z-]{1,80}$/.test(name)) };
+  const isAttached = (url) => Pictures.isPicture(url) || Sounds.isSound(url);
+
+  // Pictures and sounds by their hashes; they may stand in a file as they are.
+  function attached(message) {
+    const { images, sounds, ...rest } = message;
+    const hashes = (list) => list.map((name) => (isAttached(name) ? Pictures.keep(name) : name));
+    const known = (list) => hashes(list).filter((name) => typeof name === "string" && /^[0-9a-z-]{1,80}$/.test(name));
+    const lists = Object.entries({ images, sounds }).filter(([, list]) => Array.isArray(list));
+    return { ...rest, ...Object.fromEntries(lists.map(([name, list]) => [name, known(list)])) };
   }
 
   // The conversation that `value` is meant to be, with only the fields that are known, or null.
@@ -66,7 +69,7 @@ const Store = (() => {
       params: { ...object(value.params) },
       created,
       updated: Number(value.updated) || created,
-      messages: value.messages.map((m) => Versions.checked({ ...pictured(m), reasoning: text(m.reasoning) })),
+      messages: value.messages.map((m) => Versions.checked({ ...attached(m), reasoning: text(m.reasoning) })),
     };
   }
 
@@ -89,11 +92,11 @@ const Store = (() => {
     const list = Array.isArray(value) ? value : (value?.conversations ?? [value]);
     const conversations = list.map(checked).filter((c) => c !== null);
     if (!conversations.length) throw new Error("This file holds no conversations.");
-    Object.values(object(value.pictures)).filter(Pictures.isPicture).forEach(Pictures.keep);
+    Object.values(object(value.pictures)).filter(isAttached).forEach(Pictures.keep);
     return conversations;
   }
 
-  // All conversations as a file, with the pictures that are in them.
+  // All conversations as a file, with the pictures and sounds that are in them.
   async function write() {
     const conversations = all();
     const hashes = [...new Set(Pictures.of(conversations))];
