@@ -52,7 +52,7 @@ def figures(row):
     """What a row measured: name, what else tells it apart, and median, lowest and highest."""
     if "lamina" in row:
         yield "perplexity", {}, spread([row["lamina"]])
-    for kind in ("prefill", "decode", "goodput", "tok_s"):
+    for kind in ("prefill", "decode", "goodput", "tok_s", "encode"):
         measured = row.get(kind)
         if isinstance(measured, dict) and (one := measured["lamina"]):
             yield kind, {}, (one["median"], *one["range"])

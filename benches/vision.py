@@ -66,11 +66,12 @@ def measure(args, shape):
     peer = Peer({"model": model, "mmproj": mmproj, "threads": args.threads, "size": [side, side]})
     rounds = [(own(args, model, mmproj, side), peer.see()) for _ in range(args.rounds)]
     peer.close()
-    # A row of the peer may be counted with the marks around a picture, and is none of the encoder's then.
-    row = {"shape": shape, "kind": args.kind, "threads": args.threads, "side": side, "tokens": [rounds[0][i]["tokens"] for i in (0, 1)]}
-    row["lamina"], row["peer"] = (spread([one[i]["encode"] for one in rounds]) for i in (0, 1))
-    row["ratio"] = spread([theirs["encode"] / ours["encode"] for ours, theirs in rounds])
-    row["cached"] = round(statistics.median(ours["ttft_cached"] / ours["ttft"] for ours, _ in rounds), 4)
+    row = {"model": shape, "dtype": args.kind, "threads": args.threads, "side": side, "tokens": [one["tokens"] for one in rounds[0]]}
+    # Pictures in a second.
+    speeds = [[1 / one["encode"] for one in each] for each in rounds]
+    ours, theirs = (spread([one[i] for one in speeds]) for i in (0, 1))
+    row["encode"] = {"lamina": ours, "peer": theirs, "ratio": spread([a / b for a, b in speeds])}
+    row["cached"] = round(statistics.median(one["ttft_cached"] / one["ttft"] for one, _ in rounds), 4)
     return row
 
 

@@ -10,7 +10,7 @@ const Attachments = (() => {
     takes = { vision, audio };
     const names = [vision && "Picture", audio && "Sound"].filter(Boolean);
     byId("attach").hidden = !names.length;
-    byId("attach").textContent = names.join(" or ");
+    byId("attach").textContent = names.join(" or ") || "File";
     byId("attach-file").accept = [vision && "image/*", audio && "audio/*,.flac"].filter(Boolean).join();
   }
 
