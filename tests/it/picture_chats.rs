@@ -151,8 +151,11 @@ fn an_encoder_in_a_file_of_its_own_gives_the_same_rows() {
         let off = load(&file, |o| LoadOptions { mmproj: MmprojChoice::Off, ..o });
         assert!(off.vision().is_none());
         fs::copy(&mmproj, dir.path().join("mmproj-F32.gguf")).unwrap();
+        let usual = load(&file, |o| o);
+        assert!(usual.info().notes.iter().any(|note| note.contains("mmproj-F16.gguf")), "the usual type");
+        fs::copy(&mmproj, dir.path().join("mmproj-b-F16.gguf")).unwrap();
         let why = refused(Model::load(Some(&file), LoadOptions::default()));
-        assert!(why.contains("mmproj-F16.gguf") && why.contains("mmproj-F32.gguf"), "{why}");
+        assert!(why.contains("mmproj-F16.gguf") && why.contains("mmproj-b-F16.gguf"), "{why}");
         let named = load(&file, |o| LoadOptions { mmproj: MmprojChoice::File(mmproj.clone()), ..o });
         assert!(named.vision().is_some());
     }

@@ -230,6 +230,7 @@ fn nodes_of_memory_are_ranks() {
 }
 
 /// The ranks of a process share its memory, and give theirs back with the model.
+#[cfg(target_os = "linux")]
 #[test]
 fn ranks_of_one_process_share_what_there_is() {
     let models = Models::new();

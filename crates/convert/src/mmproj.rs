@@ -44,6 +44,8 @@ impl FolderEncoder {
     }
 }
 
+/// What other converters write for families whose pictures have any size.
+const ANY_SIDE: usize = 224;
 /// Lists longer than this are no settings of an encoder.
 const LONGEST_LIST: usize = 64;
 
@@ -117,8 +119,11 @@ fn of_pictures(all: &mut Metadata, source: &VisionSource, family: &VisionFamily,
         all.insert("clip.vision.mm_patch_merge_type", "spatial_unpad");
     }
     let scaling = spec.pixels.scaling;
-    all.insert("clip.vision.image_mean", scaling.mean.to_vec());
-    all.insert("clip.vision.image_std", scaling.deviation.to_vec());
+    // Where an encoder does more to samples than its processor does, files say what the processor does.
+    for (key, own) in [("image_mean", scaling.mean), ("image_std", scaling.deviation)] {
+        let said = source.processor.opt_f32_list(key).ok().flatten().filter(|said| said.len() == own.len());
+        all.insert(format!("clip.vision.{key}"), said.unwrap_or_else(|| own.to_vec()));
+    }
     if let Some(Ffn::Dense(d)) = spec.encoder.layers.first().map(|l| &l.ffn) {
         all.insert("clip.use_gelu", matches!(d.act, Act::Gelu | Act::GeluTanh));
         all.insert("clip.use_silu", d.act == Act::Silu);
@@ -160,7 +165,8 @@ fn sizes(encoder: &Config, spec: &VisionSpec) -> Vec<(&'static str, Value)> {
     sizes.extend(block_sizes(&spec.encoder));
     let side = encoder.opt_usize("image_size").ok().flatten();
     let side = side.or_else(|| encoder.opt_usize_list("image_size").ok().flatten()?.first().copied());
-    sizes.extend(side.map(|n| ("image_size", whole(n))));
+    // Readers want a number where the family has none.
+    sizes.push(("image_size", whole(side.unwrap_or(ANY_SIDE))));
     if !spec.encoder.deep.is_empty() {
         let marks =
             (0..spec.encoder.layers.len()).map(|i| spec.encoder.deep.contains(&i)).collect::<Vec<bool>>();

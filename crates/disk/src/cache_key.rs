@@ -27,7 +27,9 @@ impl CacheKey {
     /// # Errors
     /// How many characters it has, where these are less than 32.
     pub fn of_environment() -> Result<Option<CacheKey>, usize> {
-        CacheKey::new(&std::env::var(CacheKey::VARIABLE).unwrap_or_default())
+        // Bytes that are no text make a key as well: to take none would be to trust everybody.
+        let bytes = std::env::var_os(CacheKey::VARIABLE).unwrap_or_default().into_encoded_bytes();
+        CacheKey::of_bytes(bytes.trim_ascii())
     }
 
     /// The key that `text` is; none where it is empty.
@@ -35,10 +37,14 @@ impl CacheKey {
     /// # Errors
     /// How many characters it has, where these are less than 32.
     pub fn new(text: &str) -> Result<Option<CacheKey>, usize> {
-        match text.trim() {
-            "" => Ok(None),
-            text if text.len() < LEAST => Err(text.len()),
-            text => Ok(Some(CacheKey(text.into()))),
+        CacheKey::of_bytes(text.trim().as_bytes())
+    }
+
+    fn of_bytes(key: &[u8]) -> Result<Option<CacheKey>, usize> {
+        match key.len() {
+            0 => Ok(None),
+            length if length < LEAST => Err(length),
+            _ => Ok(Some(CacheKey(key.into()))),
         }
     }
 

@@ -56,7 +56,7 @@ KERNEL(256, 8) row_map(BUF(0, const int, step), BUF(1, float, x), ARGS(2, MapArg
   float v = x[at];
   if (a.code == MAP_SCALE) v = v * a.p0;
   if (a.code == MAP_SOFTCAP) v = a.p0 * tanh_(v / a.p0);
-  if (a.code == MAP_CLIP && v == v) v = max_(0.0f - a.p0, min_(v, a.p0));
+  if (a.code == MAP_CLIP && v == v) v = max_(a.p0, min_(v, a.p1));
   if (a.code == MAP_TEMPERATURE) {
     float position = (float)step_list(step, STEP_POSITIONS)[3 * batch_row(step, a.kind, row)];
     v = v * fma(a.p0, log1p_(floor((position + a.p2) / a.p1)), 1.0f);

@@ -80,12 +80,17 @@ pub fn encoder_beside<'a>(files: &'a [RepoFile], model: &str) -> Option<&'a Repo
     best(&folder_of(model)).or_else(|| best(""))
 }
 
+/// True for the path of a GGUF file that is no part beside one.
+pub fn is_model(path: &str) -> bool {
+    let name = path.to_ascii_lowercase();
+    name.ends_with(".gguf") && !ASIDE.iter().any(|word| base_name(&name).contains(word))
+}
+
 /// GGUF files; shards of one model together, in their order.
 fn gguf_sets(files: &[RepoFile]) -> Vec<Vec<RepoFile>> {
     let mut sets: BTreeMap<String, Vec<RepoFile>> = BTreeMap::new();
     for file in files {
-        let name = file.path.to_ascii_lowercase();
-        if name.ends_with(".gguf") && !ASIDE.iter().any(|word| base_name(&name).contains(word)) {
+        if is_model(&file.path) {
             sets.entry(stem(&file.path)).or_default().push(file.clone());
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     cache::{CachedRepo, HubCache},
-    choice::{RepoFile, choose, stem},
+    choice::{RepoFile, choose, is_model, stem},
     lm_studio::LmStudioStore,
     name::RepoPart,
     ollama::OllamaStore,
@@ -33,7 +33,7 @@ fn models(repo: &CachedRepo, commit: &str, revision: &str) -> Vec<StoredModel> {
     let mut found: Vec<StoredModel> = vec![];
     let mut stems: Vec<String> = vec![];
     let used = |files: &[RepoFile]| files.iter().filter_map(|f| last_use(&snapshot.join(&f.path))).max();
-    for file in files.iter().filter(|f| f.path.to_ascii_lowercase().ends_with(".gguf")) {
+    for file in files.iter().filter(|f| is_model(&f.path)) {
         let stem = stem(&file.path);
         if stems.contains(&stem) {
             continue;

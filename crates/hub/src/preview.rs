@@ -1,6 +1,7 @@
 //! What is known of a model before it is fetched: the beginnings of its files are read by range.
 
 use crate::{
+    choice::is_model,
     error::{HubError, Result},
     hub::Hub,
     name::RepoName,
@@ -41,8 +42,12 @@ impl Hub {
             job.watch.judge(&ModelPreview::Config(&text)).map_err(unfit)?;
             model.config = Some(text);
         }
-        let ending = if job.plan.is_folder() { ".safetensors" } else { ".gguf" };
-        let weights: Vec<_> = job.plan.files.iter().filter(|f| f.path.ends_with(ending)).collect();
+        // Not those of an encoder beside the model.
+        let is_weight = |f: &&PulledFile| match job.plan.is_folder() {
+            true => f.path.ends_with(".safetensors"),
+            false => is_model(&f.path),
+        };
+        let weights: Vec<_> = job.plan.files.iter().filter(is_weight).collect();
         // What is small is fetched as soon as it is looked at.
         let large = weights.iter().filter_map(|f| f.size).sum::<u64>() > self.pace.preview;
         if !large || weights.len() > MOST_FILES {

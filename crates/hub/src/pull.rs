@@ -67,9 +67,13 @@ impl Hub {
         let sound: Vec<_> = facts.files.into_iter().filter(|f| is_inner_path(&f.path)).collect();
         let mut choice = choose(&sound, &name.part).map_err(wrong)?;
         let model = choice.files.first().filter(|_| self.encoders && !choice.is_folder);
-        // A file that is named is meant alone.
+        // A file that is named is meant alone, and a model that is here is as whole as it was.
         let model = model.filter(|_| !matches!(name.part, RepoPart::File(_)));
-        let encoder = model.and_then(|model| encoder_beside(&sound, &model.path)).cloned();
+        let snapshot = self.cache.repo(&name.repo).snapshot(&facts.commit);
+        let is_here = choice.files.iter().all(|file| snapshot.join(&file.path).is_file());
+        let encoder =
+            model.filter(|_| !is_here).and_then(|model| encoder_beside(&sound, &model.path)).cloned();
+        let own = encoder.as_ref().map(|encoder| encoder.path.clone());
         choice.files.extend(encoder);
         if let [first, ..] = &choice.others[..] {
             let taken = choice.files.first().map_or(first, |f| &f.path);
@@ -101,6 +105,8 @@ impl Hub {
                 etag,
             });
         }
+        // The encoder comes first: whoever is cut off behind it goes on with the model.
+        files.sort_by_key(|file| Some(&file.path) != own.as_ref());
         Ok(PullPlan { path: repo.path_of(&facts.commit, &choice), commit: facts.commit, files, choice })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     cache::{CachedRepo, HubCache},
-    choice::choose,
+    choice::{RepoFile, choose, encoder_beside, is_model},
     error::{HubError, Result},
     name::{RepoName, RepoPart},
 };
@@ -53,7 +53,15 @@ fn links(repo: &CachedRepo, commit: &str, part: &RepoPart) -> Vec<PathBuf> {
     let files = repo.files(commit);
     let chosen = match part {
         RepoPart::Default => files,
-        part => choose(&files, part).map_or(vec![], |choice| choice.files),
+        part => {
+            let mut chosen = choose(&files, part).map_or(vec![], |choice| choice.files);
+            let stays = |file: &RepoFile| is_model(&file.path) && !chosen.contains(file);
+            // Encoders go with the last model.
+            if chosen.iter().any(|file| is_model(&file.path)) && !files.iter().any(stays) {
+                chosen.extend(encoder_beside(&files, &chosen[0].path).cloned());
+            }
+            chosen
+        }
     };
     chosen.iter().map(|file| repo.snapshot(commit).join(&file.path)).collect()
 }

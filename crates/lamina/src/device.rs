@@ -44,6 +44,11 @@ pub fn devices() -> Vec<String> {
     [Device::Auto].iter().chain(DEVICES).map(ToString::to_string).collect()
 }
 
+/// True where a GPU can be used.
+pub(crate) fn has_gpu() -> bool {
+    gpus().any(|(_, opened)| opened.is_ok())
+}
+
 /// A device that was opened.
 pub(crate) enum OpenedDevice {
     /// It computes whole models.

@@ -1,7 +1,7 @@
 //! A model in several ranks of this process, each with its part of the machine.
 
 use crate::{
-    Error, Result, backend_on, checkpoint, memory_node::MemoryNode, rank_service::serve_one,
+    Error, Result, backend_on, checkpoint, device::has_gpu, memory_node::MemoryNode, rank_service::serve_one,
     threads::default_threads,
 };
 use lamina_load::{Device, LoadOptions, Loaded, LocalRanks, Progress, RankList, ThreadBinding, open_with};
@@ -36,6 +36,11 @@ impl RankPlaces {
     /// # Errors
     /// As for [`crate::open()`].
     pub fn open(&self, path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Loaded> {
+        if options.device == Device::Auto && has_gpu() {
+            options
+                .report
+                .line("ranks of one process (tp) run on the processor: device=cuda gives each a GPU");
+        }
         let threads = self.threads(options.threads.unwrap_or_else(default_threads));
         let own =
             LoadOptions { threads: Some(threads), device: on_rank(0, options.device)?, ..options.clone() };

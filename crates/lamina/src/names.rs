@@ -34,7 +34,7 @@ pub fn locate(path: Option<&Path>, options: &LoadOptions, watch: &dyn PullWatch)
 /// # Errors
 /// As for [`locate`].
 pub fn locate_parts(options: &LoadOptions, watch: &dyn PullWatch) -> Result<LoadOptions> {
-    let (mut options, hub) = (options.clone(), hub_for(options));
+    let (mut options, hub) = (options.clone(), hub_for(options).with_encoders(false));
     if let Some(DraftSource::Model(path)) = &mut options.draft {
         *path = found(path, &hub, watch)?;
     }

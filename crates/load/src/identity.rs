@@ -1,7 +1,7 @@
 //! Names of weights and adapters that hold across processes, so that cached pages and panels on disk can outlive one.
 
 use crate::{lora::Loras, options::LoadOptions};
-use lamina_base::{BytesFile, DType, StoredBytes};
+use lamina_base::{BytesFile, DType, HostTensor, StoredBytes};
 use lamina_disk::checksum;
 use lamina_engine::{
     Identity, Name,
@@ -15,7 +15,9 @@ use std::{collections::BTreeMap, fmt::Write};
 const SAMPLES: usize = 64;
 const SAMPLE_BYTES: usize = 4096;
 /// Bytes of each tensor that are looked at.
-const MIDDLE_BYTES: usize = 256;
+const TENSOR_BYTES: usize = 256;
+/// Tables of words have more rows than this.
+const TABLE_ROWS: usize = 16_384;
 
 /// What the numbers of a loaded model depend on beside its plan: the files as they are now, what they are turned into,
 /// and what computes with them (`backend`).
@@ -64,16 +66,27 @@ fn contents(text: &mut String, ck: &Checkpoint) {
     for t in ck.tensors.values() {
         let bytes = match t.bytes.held().filter(|_| ck.files.is_empty()) {
             Some(all) => name(all),
-            None => name(&middle(&t.bytes)),
+            None => name(&some(t)),
         };
         line(text, format_args!("{:?} {} {:?} {bytes:?}", t.name, t.dtype, t.shape));
     }
 }
 
-/// Some bytes from the middle of a tensor: what was trained anew differs there, wherever in the file it lies.
-fn middle(bytes: &StoredBytes) -> Vec<u8> {
-    let count = MIDDLE_BYTES.min(bytes.len());
-    let start = (bytes.len() - count) / 2;
+/// Some bytes from the middle of a tensor: what was trained anew differs there, wherever in the file it lies. Of tables of
+/// words, which grow by single rows, as many from all over them.
+fn some(tensor: &HostTensor) -> Vec<u8> {
+    let (bytes, rows) = (&tensor.bytes, tensor.shape.first().copied().unwrap_or(1));
+    let count = TENSOR_BYTES.min(bytes.len());
+    let places = if rows > TABLE_ROWS { SAMPLES } else { 1 };
+    let last = bytes.len() - count;
+    // From the first bytes to the last ones.
+    let start = |i: usize| {
+        if places == 1 { last / 2 } else { (last as u128 * i as u128 / (places - 1) as u128) as usize }
+    };
+    (0..places).map(start).flat_map(|start| at(bytes, start, count)).collect()
+}
+
+fn at(bytes: &StoredBytes, start: usize, count: usize) -> Vec<u8> {
     match bytes {
         StoredBytes::Held(all) => all[start..start + count].to_vec(),
         StoredBytes::InFile { file, range } => {

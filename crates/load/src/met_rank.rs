@@ -41,7 +41,10 @@ pub(crate) fn meet(addresses: &[&String], options: &LoadOptions, own: &RankAbout
 /// Has the rank `name` behind `line` open the leader's model, which `own` describes.
 pub(crate) fn meet_at(line: RankLine, name: &str, options: &LoadOptions, own: &RankAbout) -> Result<MetRank> {
     let order = RankOrder::Open(stage_model(options));
-    line.send_value(StageFrame::Order, &order).map_err(|e| of_rank(name, e))?;
+    if let Err(e) = line.send_value(StageFrame::Order, &order) {
+        // A rank that has left may have said why.
+        return Err(answer(&line, name, &|| true).err().unwrap_or_else(|| of_rank(name, e)));
+    }
     match answer(&line, name, &|| true)? {
         RankAnswer::Opened(about) => {
             same_model(name, &about, own)?;

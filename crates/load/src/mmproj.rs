@@ -140,8 +140,15 @@ fn named(path: &Path, (ck, hidden): (&Checkpoint, usize), what: Encoded) -> Resu
 /// The one mmproj file in the model's folder that fits. Those that cannot be read or belong to another model are passed over.
 fn beside((ck, hidden): (&Checkpoint, usize), what: Encoded) -> Result<Option<FoundMmproj>> {
     let folder = if ck.folder.as_os_str().is_empty() { Path::new(".") } else { &ck.folder };
-    let mut fitting: Vec<FoundMmproj> =
-        candidates(folder).iter().filter_map(|path| named(path, (ck, hidden), what).ok()?).collect();
+    let inside = |folder: &Path| -> Vec<FoundMmproj> {
+        candidates(folder).iter().filter_map(|path| named(path, (ck, hidden), what).ok()?).collect()
+    };
+    let mut fitting = inside(folder);
+    if let (true, Some(top)) = (fitting.is_empty(), snapshot_of(folder)) {
+        fitting = inside(top);
+    }
+    let best = fitting.iter().map(rank).min();
+    fitting.retain(|found| Some(rank(found)) == best);
     if fitting.len() > 1 {
         let names: Vec<String> =
             fitting.iter().filter_map(|f| Some(f.file.as_ref()?.display().to_string())).collect();
@@ -151,6 +158,28 @@ fn beside((ck, hidden): (&Checkpoint, usize), what: Encoded) -> Result<Option<Fo
         )));
     }
     Ok(fitting.pop())
+}
+
+/// Types of encoders' files in their names, the one first that is taken of several.
+const TYPES: [&str; 4] = ["bf16", "f16", "q8_0", "f32"];
+
+/// How soon an encoder is taken of several that fit: one in float16, then bfloat16, then Q8_0, then float32.
+fn rank(found: &FoundMmproj) -> usize {
+    let name = found.file.as_deref().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+    let name = name.to_ascii_lowercase();
+    match TYPES.iter().position(|kind| name.contains(kind)) {
+        Some(0) => 1,
+        Some(1) => 0,
+        Some(at) => at,
+        None => TYPES.len(),
+    }
+}
+
+/// The top of a repository of the hub that `folder` is inside of: encoders lie there, also of models below.
+fn snapshot_of(folder: &Path) -> Option<&Path> {
+    let is_top =
+        |path: &&Path| path.parent().and_then(Path::file_name).is_some_and(|name| name == "snapshots");
+    folder.ancestors().skip(1).find(is_top)
 }
 
 fn candidates(folder: &Path) -> Vec<PathBuf> {
@@ -207,6 +236,26 @@ mod tests {
         assert!(error.contains("64") && error.contains("100"), "{error}");
         let model = MmprojChoice::File(dir.path().join("model.gguf"));
         assert!(model.find(&ck, 64).is_err(), "no encoder");
+    }
+
+    #[test]
+    fn of_several_types_the_usual_one_is_taken_also_from_the_top_of_a_snapshot() {
+        let Some((dir, ck)) = folder(&[("pixtral", "mmproj-BF16.gguf"), ("pixtral", "mmproj-f32.gguf")])
+        else {
+            return;
+        };
+        let name = |ck: &Checkpoint| {
+            let found = MmprojChoice::Auto.find(ck, 64).expect("looked")?;
+            Some(found.file?.file_name()?.to_string_lossy().into_owned())
+        };
+        assert_eq!(name(&ck).as_deref(), Some("mmproj-BF16.gguf"));
+        let top = dir.path().join("snapshots/abc");
+        fs::create_dir_all(top.join("q4")).expect("folders");
+        fs::copy(dir.path().join("model.gguf"), top.join("q4/model.gguf")).expect("copied");
+        let below = Checkpoint::open(top.join("q4/model.gguf")).expect("opens");
+        assert_eq!(name(&below), None);
+        fs::copy(dir.path().join("mmproj-BF16.gguf"), top.join("mmproj-F16.gguf")).expect("copied");
+        assert_eq!(name(&below).as_deref(), Some("mmproj-F16.gguf"));
     }
 
     #[test]

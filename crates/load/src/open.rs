@@ -74,6 +74,9 @@ pub fn open_with(
     ranks: LocalRanks,
     progress: Progress<'_>,
 ) -> Result<Loaded> {
+    if backend.capabilities().shares_memory {
+        options.placement.without_device(&backend.about().device)?;
+    }
     open_placed(ck, options, backend, (None, Some(ranks)), progress)
 }
 

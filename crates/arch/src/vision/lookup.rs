@@ -1,6 +1,6 @@
 //! Which family an encoder is of, and what it says of it.
 
-use super::{VisionFamily, VisionSource, VisionSpec, families::ALL};
+use super::{VisionFamily, VisionSource, VisionSpec, VisionWeights, families::ALL};
 use crate::error::{ArchError, Result};
 use lamina_store::Kind;
 
@@ -34,6 +34,14 @@ impl VisionFamily {
     /// # Errors
     /// A missing or unsupported setting.
     pub fn spec(&self, source: &VisionSource) -> Result<VisionSpec> {
-        (self.build)(source)
+        let mut spec = (self.build)(source)?;
+        spec.encoder.clips = VisionWeights::new(source, self, &spec).clips()?;
+        let clipped = source.encoder.opt_bool("use_clipped_linears")? == Some(true);
+        match clipped && spec.encoder.clips.is_empty() {
+            true => {
+                Err(ArchError::value("use_clipped_linears", true, "false: there are no bounds of matrices"))
+            }
+            false => Ok(spec),
+        }
     }
 }

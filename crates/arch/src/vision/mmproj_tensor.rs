@@ -1,6 +1,6 @@
 //! Tensors of a folder's encoder in the form that mmproj files have them.
 
-use super::VisionWeights;
+use super::{ClipBounds, VisionWeights};
 use crate::{
     edit::edited,
     error::{ArchError, Result},
@@ -52,7 +52,26 @@ impl VisionWeights<'_> {
                 all.push(MmprojTensor { name, dtype, shape, frame: None, canonical: full });
             }
         }
+        all.extend(self.encoder.clips.iter().flat_map(|(name, bounds)| {
+            let written = self.written_name(&format!("{name}.weight")).replace(".weight", "");
+            bounds.named().map(|(ending, _)| MmprojTensor {
+                name: format!("{written}{ending}"),
+                dtype: DType::F32,
+                shape: vec![1],
+                frame: None,
+                canonical: format!("{name}{ending}"),
+            })
+        }));
         Ok(all)
+    }
+
+    /// The bound that is called so.
+    fn bound(&self, canonical: &str) -> Option<f32> {
+        let of = |(name, bounds): (&String, &ClipBounds)| {
+            let ending = canonical.strip_prefix(name.as_str())?;
+            bounds.named().into_iter().find_map(|(known, number)| (known == ending).then_some(number))
+        };
+        self.encoder.clips.iter().find_map(of)
     }
 
     /// The values of one of [`VisionWeights::mmproj_tensors`], as rows of its last extent.
@@ -60,6 +79,9 @@ impl VisionWeights<'_> {
     /// # Errors
     /// When it cannot be read.
     pub fn mmproj_values(&self, tensor: &MmprojTensor) -> Result<Tensor> {
+        if let Some(bound) = self.bound(&tensor.canonical) {
+            return Ok(Tensor::from_f32(&tensor.name, 1, 1, &[bound]));
+        }
         if tensor.canonical != "v.patch_embd.weight" {
             return Ok(self.as_written(&tensor.canonical)?.0);
         }

@@ -25,6 +25,7 @@
 
 mod budget;
 mod channels;
+mod clips;
 mod expansion;
 mod families;
 mod family;

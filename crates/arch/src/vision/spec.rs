@@ -3,6 +3,7 @@
 use super::prompt::PromptRule;
 use crate::spec::{Act, Layer, Norm};
 use lamina_image::{Filter, Fit, Normalization, Patches};
+use std::collections::BTreeMap;
 
 /// All that turns a picture into rows of a prompt.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,6 +89,29 @@ pub struct VisionEncoder {
     pub post_norm: Option<Norm>,
     /// Blocks behind which rows are taken for [`Projector::deep`].
     pub deep: Vec<usize>,
+    /// Bounds of matrices, by their canonical names without an ending (Gemma 4's small models).
+    pub clips: BTreeMap<String, ClipBounds>,
+}
+
+/// What the inputs and outputs of a matrix are cut to: lower and upper bound of each.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClipBounds {
+    /// Of its inputs.
+    pub input: [f32; 2],
+    /// Of its outputs.
+    pub output: [f32; 2],
+}
+
+impl ClipBounds {
+    /// Endings of the tensors that hold them, a number each.
+    pub const ENDINGS: [&'static str; 4] = [".input_min", ".input_max", ".output_min", ".output_max"];
+
+    /// Each by the ending of its tensor.
+    pub(super) fn named(self) -> [(&'static str, f32); 4] {
+        let ([a, b], [c, d]) = (self.input, self.output);
+        let mut numbers = [a, b, c, d].into_iter();
+        ClipBounds::ENDINGS.map(|ending| (ending, numbers.next().unwrap_or_default()))
+    }
 }
 
 /// Order of the rotary pairs of a head in a file; settled at load by reordering rows.

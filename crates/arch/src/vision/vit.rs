@@ -9,6 +9,7 @@ use crate::{
     spec::{Act, Dense, Ffn, Gqa, Layer, Mask, Mixer, Norm, NormKind, Pairs, Place, Rope},
 };
 use lamina_store::Config;
+use std::collections::BTreeMap;
 
 /// Sizes of a vision transformer of equal blocks.
 pub(crate) struct Vit {
@@ -90,6 +91,7 @@ impl Vit {
             merger: None,
             post_norm: None,
             deep: vec![],
+            clips: BTreeMap::new(),
         })
     }
 }

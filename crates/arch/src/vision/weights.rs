@@ -1,6 +1,6 @@
 //! Finds the tensors of canonical names of an encoder and its projector, and brings them to the form that plans want.
 
-use super::{RotaryPairs, VisionEncoder, VisionFamily, VisionSource, VisionSpec};
+use super::{ClipBounds, RotaryPairs, VisionEncoder, VisionFamily, VisionSource, VisionSpec};
 use crate::{
     edit::{edited, transpose},
     error::{ArchError, Result},
@@ -153,9 +153,12 @@ impl<'a> VisionWeights<'a> {
     /// # Errors
     /// When it cannot be read.
     pub fn numbers(&self, name: &str) -> Result<Option<Vec<f32>>> {
-        let Some((stored, _)) = self.find(name) else { return Ok(None) };
+        self.find(name).map(|(stored, _)| self.values(stored)).transpose()
+    }
+
+    pub(super) fn values(&self, stored: HostTensor) -> Result<Vec<f32>> {
         let len = stored.shape.iter().product();
-        Ok(Some(Tensor::new(vec![HostTensor { shape: vec![1, len], ..stored }]).to_f32()?))
+        Tensor::new(vec![HostTensor { shape: vec![1, len], ..stored }]).to_f32()
     }
 
     /// Names of stored tensors of the encoder and the projector that nothing asked for.
@@ -165,7 +168,10 @@ impl<'a> VisionWeights<'a> {
             self.towers.iter().any(|t| name.starts_with(t))
                 || ["v.", "a."].iter().any(|t| name.starts_with(t))
         };
-        self.source.tensors.keys().filter(|name| mine(name) && !used.contains(*name)).cloned().collect()
+        // Bounds are a part of the spec.
+        let bound = |name: &str| ClipBounds::ENDINGS.iter().any(|ending| name.ends_with(ending));
+        let unused = |name: &&String| mine(name) && !bound(name) && !used.contains(*name);
+        self.source.tensors.keys().filter(unused).cloned().collect()
     }
 
     /// The patch embedding as a matrix over `[channel][frame][row][column]`, always in float32: it is small, and its

@@ -103,7 +103,7 @@ impl Compute<Apply> for CandleMachine {
         let rows = match o.map {
             Map::Scale(s) => scaled(&x, s)?,
             Map::Softcap(cap) => softcap(&x, cap)?,
-            Map::Clip(c) => x.clamp(-c, c)?,
+            Map::Clip { low, high } => x.clamp(low, high)?,
             Map::Temperature(t) => {
                 let factor = |row: usize| {
                     let steps = ((b.positions[row][0] as f32 + t.offset) / t.floor).floor();

@@ -193,7 +193,7 @@ impl Operate<Apply> for Machine {
             let row = unsafe { std::slice::from_raw_parts_mut(x.at(r), x.width) };
             match o.map {
                 Map::Scale(s) => row.iter_mut().for_each(|v| *v *= s),
-                Map::Clip(c) => row.iter_mut().for_each(|v| *v = v.clamp(-c, c)),
+                Map::Clip { low, high } => row.iter_mut().for_each(|v| *v = v.clamp(low, high)),
                 Map::Temperature(t) => {
                     let steps = ((self.position(b, o.x, r) as f32 + t.offset) / t.floor).floor();
                     let factor = 1.0 + t.scale * (steps + 1.0).ln();

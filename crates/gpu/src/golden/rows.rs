@@ -47,7 +47,7 @@ fn functions(on: &GoldenStep) -> Vec<GoldenLaunch> {
     let (n, width) = (ROWS * WIDTH, WIDTH as i32);
     let gate = GateArgs { kind: 0, width, share: 13 };
     let gates = on.kernel("row_gate").between(n / 13, -9.0, 9.0).updated(n, -1.0, 1.0).over(GRID, &gate);
-    let parameters = [[0.3, 0.0, 0.0], [2.0, 0.0, 0.0], [1.5, 0.0, 0.0], [0.1, 16.0, 1.0]];
+    let parameters = [[0.3, 0.0, 0.0], [2.0, 0.0, 0.0], [-1.5, 1.5, 0.0], [0.1, 16.0, 1.0]];
     let maps = (0..).zip(parameters).map(|(code, p)| {
         let args = MapArgs { kind: 0, width, code, p };
         on.kernel("row_map").updated(n, -9.0, 9.0).over(GRID, &args)

@@ -31,7 +31,7 @@ fn map_code(map: Map) -> (i32, [f32; 3]) {
     match map {
         Map::Scale(s) => (0, [s, 0.0, 0.0]),
         Map::Softcap(cap) => (1, [cap, 0.0, 0.0]),
-        Map::Clip(c) => (2, [c, 0.0, 0.0]),
+        Map::Clip { low, high } => (2, [low, high, 0.0]),
         Map::Temperature(t) => (3, [t.scale, t.floor, t.offset]),
     }
 }

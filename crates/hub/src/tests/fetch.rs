@@ -1,8 +1,8 @@
 //! What is fetched, where it lies, and when nothing is.
 
 use super::loopback::*;
-use crate::{HubError, ModelName, OfflineBy, RepoName, RepoPart};
-use std::{fs, path::Path};
+use crate::{HubError, ModelName, ModelPreview, OfflineBy, PullProgress, PullWatch, RepoName, RepoPart};
+use std::{fs, path::Path, sync::Mutex};
 
 fn repo(part: RepoPart) -> RepoName {
     RepoName { repo: "org/name".into(), part, revision: None }
@@ -38,6 +38,38 @@ fn files_lie_as_the_hubs_own_client_has_them() {
     #[cfg(unix)]
     assert_eq!(fs::read_link(&path).unwrap(), Path::new("../../../blobs").join(etag(&noise(900, 3))));
     assert_eq!(read_file(&path), noise(900, 3));
+}
+
+/// Keeps the beginnings that are judged.
+#[derive(Default)]
+struct Judged(Mutex<Vec<Vec<u8>>>);
+
+impl PullWatch for Judged {
+    fn say(&self, _line: &str) {}
+
+    fn at(&self, _progress: &PullProgress) -> bool {
+        true
+    }
+
+    fn judge(&self, preview: &ModelPreview<'_>) -> Result<(), String> {
+        if let ModelPreview::Gguf(bytes) = preview {
+            self.0.lock().unwrap().push(bytes.to_vec());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_model_is_judged_by_its_own_beginning_and_not_by_its_encoders() {
+    let mut files = models();
+    files.push(("mmproj-F16.gguf", noise(700, 5)));
+    let hub = Loopback::new(&files, |_, _| None);
+    let (mut c, watch) = (client(&hub), Judged::default());
+    c.hub.pace.preview = 100;
+    let path = c.hub.locate(&ModelName::parse("hf:org/name:q8_0").unwrap().unwrap(), &watch).unwrap();
+    assert!(path.ends_with("m-Q8_0.gguf"));
+    let judged = watch.0.into_inner().unwrap();
+    assert!(!judged.is_empty() && judged.iter().all(|bytes| noise(4000, 2).starts_with(bytes)));
 }
 
 #[test]

@@ -99,7 +99,14 @@ fn the_usual_type_is_taken_or_else_the_nearest() {
 #[test]
 fn an_encoder_is_that_of_the_models_folder_and_of_the_usual_type() {
     let beside = |names: &[&str], model: &str| encoder_beside(&files(names), model).map(|f| f.path.clone());
-    let names = ["m-Q4_0.gguf", "mmproj-m-BF16.gguf", "mmproj-m-F16.gguf", "mmproj-m-f32.gguf", "q8/m.gguf", "q8/x.mmproj.gguf"];
+    let names = [
+        "m-Q4_0.gguf",
+        "mmproj-m-BF16.gguf",
+        "mmproj-m-F16.gguf",
+        "mmproj-m-f32.gguf",
+        "q8/m.gguf",
+        "q8/x.mmproj.gguf",
+    ];
     assert_eq!(beside(&names, "m-Q4_0.gguf").unwrap(), "mmproj-m-F16.gguf");
     assert_eq!(beside(&names, "q8/m.gguf").unwrap(), "q8/x.mmproj.gguf");
     assert_eq!(beside(&names, "other/m.gguf").unwrap(), "mmproj-m-F16.gguf", "that of the top");

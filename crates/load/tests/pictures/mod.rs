@@ -1,5 +1,6 @@
 //! Encoders and projectors beside the reference's own code, from folders to rows of the language model.
 
+mod clipped;
 mod sound;
 
 use lamina_arch::vision::VisionSource;

@@ -109,7 +109,7 @@ impl Ops for ReferenceMachine {
         self.map_rows(b, o.x, o.x, |_, i, x| match o.map {
             Map::Scale(s) => x.iter().map(|v| v * s).collect(),
             Map::Softcap(cap) => x.iter().map(|&v| softcap(v, cap)).collect(),
-            Map::Clip(c) => x.iter().map(|v| v.clamp(-c, c)).collect(),
+            Map::Clip { low, high } => x.iter().map(|v| v.clamp(low, high)).collect(),
             Map::Temperature(t) => {
                 let steps = ((b.positions[i][0] as f32 + t.offset) / t.floor).floor();
                 x.iter().map(|v| v * (1.0 + t.scale * steps.ln_1p())).collect()

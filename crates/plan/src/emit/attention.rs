@@ -46,7 +46,7 @@ impl Emitter<'_> {
     fn before(&mut self, i: usize, g: &Gqa, [q, k, v]: [Slot; 3]) -> Vec<Prepare> {
         let mut steps = vec![];
         if let Some(c) = g.clip {
-            steps.extend([q, k, v].map(|x| Prepare::Apply(Apply { x, map: Map::Clip(c) })));
+            steps.extend([q, k, v].map(|x| Prepare::Apply(Apply { x, map: Map::Clip { low: -c, high: c } })));
         }
         let norms = g.qk_norm.map(|n| {
             [(q, "attn_q_norm", g.heads), (k, "attn_k_norm", g.kv_heads)]

@@ -1,6 +1,7 @@
 //! From a model's spec to its plan. The presence of optional tensors (biases) is asked of the checkpoint.
 
 mod attention;
+mod clips;
 mod convert;
 mod ffn;
 mod head;
@@ -11,6 +12,7 @@ mod vision;
 pub use head::{emit_features, emit_head, emit_medusa};
 pub use vision::{emit_blocks, emit_merger, emit_patches, emit_projection};
 
+use self::clips::ClipsOf;
 use crate::{
     kv::{KvLayout, LayerState, Reach},
     op::*,
@@ -66,6 +68,8 @@ struct Emitter<'a> {
     ropes: Vec<RopeTable>,
     kv: KvLayout,
     marks: Vec<Mark>,
+    /// Bounds of matrices, by their names without an ending; none where no matrix has any.
+    clips: Option<ClipsOf<'a>>,
     /// Which rows new slots hold: selected ones from inside the last layer on, those with logits in the head.
     rows: RowKind,
 }
@@ -82,6 +86,7 @@ impl<'a> Emitter<'a> {
             ropes: vec![],
             kv: KvLayout::default(),
             marks: vec![],
+            clips: None,
             rows: RowKind::All,
         }
     }
@@ -118,7 +123,10 @@ impl<'a> Emitter<'a> {
     }
 
     fn push(&mut self, op: impl Into<Op>) {
-        self.ops.push(op.into());
+        match self.clips {
+            None => self.ops.push(op.into()),
+            Some(clips) => self.push_clipped(clips, op.into()),
+        }
     }
 
     fn mark(&mut self, slot: Slot) {

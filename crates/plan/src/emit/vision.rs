@@ -148,7 +148,9 @@ fn emitted(
         heads: vec![],
     };
     let has = |name: &str| has(&in_encoder(name));
+    let clips = |name: &str| encoder.clips.get(&in_encoder(name)).copied();
     let mut e = Emitter::new(&model, &has);
+    e.clips = (!encoder.clips.is_empty()).then_some(&clips);
     let x = body(&mut e);
     e.rows = RowKind::Logits;
     let logits = e.slot("logits", 0);

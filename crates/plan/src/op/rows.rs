@@ -190,8 +190,13 @@ pub enum Map {
     Scale(f32),
     /// `c * tanh(x / c)`.
     Softcap(f32),
-    /// Cut to `[-c, c]`.
-    Clip(f32),
+    /// Cut to what lies between; no bound is above the other, and none is NaN.
+    Clip {
+        /// The lower bound.
+        low: f32,
+        /// The upper one.
+        high: f32,
+    },
     /// Scaled by the row's position.
     Temperature(QueryScale),
 }

@@ -2,6 +2,7 @@
 
 mod adapt;
 mod arena;
+mod clips;
 mod common;
 mod deferral;
 mod golden;

@@ -359,7 +359,7 @@ impl Device {
         let one = |v: f32| match map {
             Map::Scale(s) => v * s,
             Map::Softcap(cap) => softcap(v, cap),
-            Map::Clip(c) => v.clamp(-c, c),
+            Map::Clip { low, high } => v.clamp(low, high),
             Map::Temperature(t) => v * (1.0 + t.scale * ((position + t.offset) / t.floor).floor().ln_1p()),
         };
         x.into_iter().map(one).collect()

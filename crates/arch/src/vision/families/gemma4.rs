@@ -19,8 +19,6 @@ pub static FAMILY: VisionFamily = VisionFamily {
     projectors: &["gemma4v"],
     build: |source| {
         let (c, p, out) = (&source.encoder, &source.processor, source.model.usize("hidden_size")?);
-        // Clipped matrices are those of the small models.
-        only(c, &[("use_clipped_linears", false.into())])?;
         let norm = rms(c.opt_f32("rms_norm_eps")?.or(c.opt_f32("layer_norm_eps")?).unwrap_or(1e-6));
         let vit = Vit { gated: true, ..Vit::of(c, norm, Act::GeluTanh)? }.encoder()?;
         only(c, &[("head_dim", vit.head_dim().into())])?;

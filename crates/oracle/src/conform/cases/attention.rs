@@ -212,7 +212,7 @@ fn before() -> Vec<Case> {
         let (for_q, for_k) =
             (b.norm(NormKind::Layer, s.heads * s.dim), b.norm(NormKind::Layer, s.kv_heads * s.dim));
         let mut steps: Vec<Prepare> =
-            [q, k, v].map(|x| Prepare::Apply(Apply { x, map: Map::Clip(0.8) })).into();
+            [q, k, v].map(|x| Prepare::Apply(Apply { x, map: Map::Clip { low: -0.8, high: 0.8 } })).into();
         steps.extend(
             [(q, for_q), (k, for_k)].map(|(x, norm)| Prepare::Normalize(Normalize { x, norm, out: x })),
         );

@@ -18,7 +18,7 @@ const ACTS: [Act; 8] = [
 const MAPS: [Map; 4] = [
     Map::Scale(0.3),
     Map::Softcap(2.0),
-    Map::Clip(1.5),
+    Map::Clip { low: -0.4, high: 1.5 },
     Map::Temperature(QueryScale { scale: 0.1, floor: 16.0, offset: 1.0 }),
 ];
 

@@ -40,7 +40,9 @@ pub async fn props(call: HttpCall) -> Result<Response, ApiError> {
         })),
         "audio_limits": live.as_ref().and_then(|l| l.model.hearing()).map(|_| {
             let limits = SoundReader::default().limits();
-            json!({ "bytes": limits.bytes, "seconds": limits.seconds })
+            // A body has four bytes for three of a sound, and something around it.
+            let sent = (call.app.options.max_body / 4 * 3).saturating_sub(64 << 10);
+            json!({ "bytes": sent.min(limits.bytes as u64), "seconds": limits.seconds })
         }),
         "build_info": format!("lamina {}", env!("CARGO_PKG_VERSION")),
         "is_sleeping": live.is_none(),
