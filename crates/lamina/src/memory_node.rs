@@ -1,8 +1,10 @@
 //! Nodes of a machine's memory (NUMA): processors reach their own node's memory faster than that of others.
 
-#[cfg(any(target_os = "linux", test))]
 use lamina_base::files::read_text;
-use std::io;
+use std::{io, path::Path};
+
+/// Where Linux tells of nodes; other systems have nothing there.
+const NODES: &str = "/sys/devices/system/node";
 
 /// A node, by the processors that this process may use of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +18,7 @@ impl MemoryNode {
     pub fn all() -> Vec<MemoryNode> {
         let allowed = rustix::thread::sched_getaffinity(None);
         let may = |cpu: usize| allowed.as_ref().is_ok_and(|set| set.is_set(cpu));
-        nodes_in(std::path::Path::new("/sys/devices/system/node"), &may)
+        nodes_in(Path::new(NODES), &may)
     }
 
     /// Keeps the calling thread, and those that it starts, on this node's processors. What they write first lies in this
@@ -47,7 +49,7 @@ impl MemoryNode {
 #[cfg(not(target_os = "linux"))]
 impl MemoryNode {
     pub fn all() -> Vec<MemoryNode> {
-        vec![]
+        nodes_in(Path::new(NODES), &|_| true)
     }
 
     pub fn bind(&self) -> io::Result<()> {
@@ -68,8 +70,7 @@ impl MemoryNode {
 
 /// Nodes as Linux tells of them in `folder`: one folder each, with a list of its processors. Memory without a processor that
 /// `may` be used is none.
-#[cfg(any(target_os = "linux", test))]
-fn nodes_in(folder: &std::path::Path, may: &dyn Fn(usize) -> bool) -> Vec<MemoryNode> {
+fn nodes_in(folder: &Path, may: &dyn Fn(usize) -> bool) -> Vec<MemoryNode> {
     let number = |entry: io::Result<std::fs::DirEntry>| {
         entry.ok()?.file_name().to_str()?.strip_prefix("node")?.parse::<usize>().ok()
     };
@@ -84,7 +85,6 @@ fn nodes_in(folder: &std::path::Path, may: &dyn Fn(usize) -> bool) -> Vec<Memory
 }
 
 /// Processors in a list such as `0-3,8`, of those that a set of the system has a place for.
-#[cfg(any(target_os = "linux", test))]
 fn cpu_list(text: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{args::RankLoadArgs, error::Result, model_path, output::note};
-use lamina::RankService;
+use lamina::{LoadOptions, MmprojChoice, RankService};
 use std::path::PathBuf;
 
 /// Compute a part of a model for a process on another machine, which loads it with --stages or --tp
@@ -24,7 +24,8 @@ impl Execute for RankArgs {
     const NAME: &'static str = "rank";
 
     fn execute(self) -> Result<()> {
-        let options = self.load.options();
+        // Pictures are its leader's affair: no encoder is fetched.
+        let options = LoadOptions { mmproj: MmprojChoice::Off, ..self.load.options() };
         let path = model_path::model(self.model.as_deref(), &options)?;
         let rank = RankService::listen(&self.listen)?;
         note(&format!("rank at {}", rank.address()));
