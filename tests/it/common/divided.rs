@@ -61,15 +61,22 @@ pub fn preempted(path: &Path, share: (u64, u64), division: Division<'_>) {
     for kv_swap in [KvSwap::default(), swapped] {
         let small = load(path, division(path, LoadOptions { kv_memory, kv_swap, ..options() }));
         let start = |prompt: &Vec<u32>| small.stream(&Prompt::Tokens(prompt.clone()), &o).expect("starts");
-        let streams: Vec<TokenStream> = prompts.iter().map(start).collect();
-        let mut preempted = 0;
-        for (i, stream) in streams.into_iter().enumerate() {
-            let mut answer = Completion::empty();
-            stream.map(|piece| piece.expect("runs")).filter(|p| p.index == 0).for_each(|p| answer.push(p));
-            preempted += answer.timings.preemptions;
-            assert_eq!(bits(&answer), want[i], "{}: {i}", path.display());
-        }
-        assert!(preempted > 0, "{}: the cache was not too small", path.display());
+        // On a busy machine one may have ended before the next one begins: nobody is preempted then.
+        let preempted = (0..10).any(|_| {
+            let streams: Vec<TokenStream> = prompts.iter().map(start).collect();
+            let mut preempted = 0;
+            for (i, stream) in streams.into_iter().enumerate() {
+                let mut answer = Completion::empty();
+                stream
+                    .map(|piece| piece.expect("runs"))
+                    .filter(|p| p.index == 0)
+                    .for_each(|p| answer.push(p));
+                preempted += answer.timings.preemptions;
+                assert_eq!(bits(&answer), want[i], "{}: {i}", path.display());
+            }
+            preempted > 0
+        });
+        assert!(preempted, "{}: the cache was not too small", path.display());
     }
 }
 
