@@ -10,6 +10,7 @@ TEXT, TEXT_LAYERS, TEXT_INNER, TEXT_HEADS, TEXT_KEYS = 2048, 16, 8192, 32, 8
 
 SHAPES = {
     "clip-l-336": {
+        # Of its 24 blocks the last one is left out: rows are taken before it.
         "projector": "mlp", "width": 1024, "inner": 4096, "layers": 23, "heads": 16, "size": 336, "patch": 14,
         "mean": CLIP_MEAN, "std": CLIP_STD, "text": "llama", "picture": 336,
         "tokens": ["<image>"],

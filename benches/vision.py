@@ -77,13 +77,15 @@ def measure(args, shape):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shapes", nargs="*", choices=[*made_vision.SHAPES, []], metavar="SHAPE")
+    parser.add_argument("shapes", nargs="*", metavar="SHAPE")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", default="target/vision")
     parser.add_argument("--kind", default="F16", help="type of the encoder's matrices, such as F16 or Q8_0")
     parser.add_argument("--record")
     args = parser.parse_args()
+    if unknown := set(args.shapes) - set(made_vision.SHAPES):
+        parser.error(f"there is no shape {' '.join(unknown)}")
     for shape in args.shapes or made_vision.SHAPES:
         row = measure(args, shape)
         print(json.dumps(row), flush=True)

@@ -95,13 +95,18 @@ PICTURE = """(async (side, type = "image/png") => {
 })"""
 
 
-@pytest.fixture
-def page(browser, server):
-    """The page as a new visitor sees it; at the end it must have asked nobody else and complained of nothing."""
+def visit(browser, server):
+    """Opens the page as a new visitor."""
     browser.size(1100, 900)
     browser.open(server.url + "/")
     browser.run("localStorage.clear(), sessionStorage.clear()")
     browser.open(server.url + "/")
+
+
+@pytest.fixture
+def page(browser, server):
+    """The page as a new visitor sees it; at the end it must have asked nobody else and complained of nothing."""
+    visit(browser, server)
     browser.wait("document.querySelectorAll('#model option').length > 0")
     browser.wait("document.querySelector('#parameter-temperature') !== null")
     browser.requests.clear()
@@ -344,10 +349,7 @@ def test_a_model_that_sees_answers_about_a_picture(browser, shared):
     if not model.exists():
         pytest.skip("no fixture of a model that sees")
     with Live("--context", "1024", "--image-limit", "side=64", model=model) as server:
-        browser.size(1100, 900)
-        browser.open(server.url + "/")
-        browser.run("localStorage.clear(), sessionStorage.clear()")
-        browser.open(server.url + "/")
+        visit(browser, server)
         browser.wait("!document.querySelector('#attach').hidden")
         browser.run("Chat.conversation.params.max_tokens = 4")
         browser.complaints.clear()
@@ -368,10 +370,7 @@ def test_a_model_that_hears_answers_about_a_sound(browser, shared):
     file = f"new File([Uint8Array.from(atob('{sound}'), c => c.charCodeAt(0))], 'sweep.wav')"
     drop = f"(() => {{ const t = new DataTransfer(); t.items.add({file}); document.dispatchEvent(new DragEvent('drop', {{dataTransfer: t, cancelable: true}})); }})()"
     with Live("--context", "1024", model=model) as server:
-        browser.size(1100, 900)
-        browser.open(server.url + "/")
-        browser.run("localStorage.clear(), sessionStorage.clear()")
-        browser.open(server.url + "/")
+        visit(browser, server)
         browser.wait("document.querySelector('#attach').textContent === 'Sound'")
         browser.run("Chat.conversation.params.max_tokens = 4")
         browser.complaints.clear()

@@ -4,19 +4,15 @@
 //! have a part more, an HMAC (SHA-256) of all that they hold. An entry that somebody else put in the place of one is damaged.
 
 use crate::entry::{Damage, Entry, Key, Unwritten};
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
-use std::fmt;
+use lamina_base::SecretKey;
 
-/// Characters that it has at least: sixteen bytes in hexadecimal.
-const LEAST: usize = 32;
 /// What is made with it: neither can be taken for the other.
 const NAME: &[u8] = b"lamina cache name";
 const CONTENT: &[u8] = b"lamina cache entry";
 
-/// The key of a folder of entries. It is never printed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct CacheKey(Vec<u8>);
+/// The key of a folder of entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheKey(SecretKey);
 
 impl CacheKey {
     /// The environment variable that has it.
@@ -25,34 +21,23 @@ impl CacheKey {
     /// The key of this process's environment; none where it has none.
     ///
     /// # Errors
-    /// How many characters it has, where these are less than 32.
+    /// How many characters it has, where these are too few.
     pub fn of_environment() -> Result<Option<CacheKey>, usize> {
-        // Bytes that are no text make a key as well: to take none would be to trust everybody.
-        let bytes = std::env::var_os(CacheKey::VARIABLE).unwrap_or_default().into_encoded_bytes();
-        CacheKey::of_bytes(bytes.trim_ascii())
+        Ok(SecretKey::of_environment(CacheKey::VARIABLE)?.map(CacheKey))
     }
 
     /// The key that `text` is; none where it is empty.
     ///
     /// # Errors
-    /// How many characters it has, where these are less than 32.
+    /// How many characters it has, where these are too few.
     pub fn new(text: &str) -> Result<Option<CacheKey>, usize> {
-        CacheKey::of_bytes(text.trim().as_bytes())
-    }
-
-    fn of_bytes(key: &[u8]) -> Result<Option<CacheKey>, usize> {
-        match key.len() {
-            0 => Ok(None),
-            length if length < LEAST => Err(length),
-            _ => Ok(Some(CacheKey(key.into()))),
-        }
+        Ok(SecretKey::new(text.as_bytes())?.map(CacheKey))
     }
 
     /// What the entry `key` is called.
     pub fn name(&self, key: &Key) -> Key {
-        let said = self.of(NAME, &[key]).finalize().into_bytes();
         let mut name = Key::default();
-        name.iter_mut().zip(said).for_each(|(byte, said)| *byte = said);
+        name.iter_mut().zip(self.0.mac(&[NAME, key])).for_each(|(byte, said)| *byte = said);
         name
     }
 
@@ -60,7 +45,7 @@ impl CacheKey {
     pub(crate) fn sign(&self, mut entry: Unwritten) -> Unwritten {
         entry.key = self.name(&entry.key);
         let parts: Vec<&[u8]> = entry.parts.iter().map(Vec::as_slice).collect();
-        let signature = self.content(&entry.key, &entry.proof, &parts).finalize().into_bytes().to_vec();
+        let signature = self.0.mac(&content(&entry.key, &entry.proof, &parts)).to_vec();
         entry.parts.push(signature);
         entry
     }
@@ -72,31 +57,17 @@ impl CacheKey {
     pub(crate) fn open(&self, mut entry: Entry) -> Result<Entry, Damage> {
         let parts: Vec<&[u8]> = entry.parts().collect();
         let (signature, parts) = parts.split_last().ok_or(Damage::Signature)?;
-        let said = self.content(&entry.key(), entry.proof(), parts);
-        said.verify_slice(signature).map_err(|_| Damage::Signature)?;
+        if !self.0.proves(signature, &content(&entry.key(), entry.proof(), parts)) {
+            return Err(Damage::Signature);
+        }
         entry.drop_last_part();
         Ok(entry)
     }
-
-    fn content(&self, name: &Key, proof: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
-        self.of(CONTENT, &[&[&name[..], proof], parts].concat())
-    }
-
-    /// An HMAC of texts and their lengths, so that none of them can be taken for a piece of its neighbour.
-    fn of(&self, what: &[u8], texts: &[&[u8]]) -> Hmac<Sha256> {
-        let mut said = Hmac::new_from_slice(&self.0).expect("keys of every length");
-        for text in [what].iter().chain(texts) {
-            said.update(&(text.len() as u64).to_le_bytes());
-            said.update(text);
-        }
-        said
-    }
 }
 
-impl fmt::Debug for CacheKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CacheKey(..)")
-    }
+/// All that is signed of an entry.
+fn content<'a>(name: &'a Key, proof: &'a [u8], parts: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    [&[CONTENT, name, proof], parts].concat()
 }
 
 #[cfg(test)]
@@ -104,7 +75,7 @@ mod tests {
     use super::*;
 
     fn key(letter: &str) -> CacheKey {
-        CacheKey::new(&letter.repeat(LEAST)).expect("long enough").expect("a key")
+        CacheKey::new(&letter.repeat(SecretKey::LEAST)).expect("long enough").expect("a key")
     }
 
     fn unwritten() -> Unwritten {
@@ -142,11 +113,5 @@ mod tests {
         for forged in [changed, moved, renamed, proven] {
             assert_eq!(own.open(forged.entry()), Err(Damage::Signature));
         }
-    }
-
-    #[test]
-    fn keys_are_long_and_never_shown() {
-        assert_eq!(format!("{:?}", key("k")), "CacheKey(..)");
-        assert_eq!((CacheKey::new(" \n"), CacheKey::new("short")), (Ok(None), Err(5)));
     }
 }

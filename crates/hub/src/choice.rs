@@ -1,7 +1,7 @@
 //! Which files of a repository are the model that was asked for.
 
 use crate::name::RepoPart;
-use lamina_base::DType;
+use lamina_base::{DType, mmproj_rank};
 use std::{cmp::Reverse, collections::BTreeMap};
 
 /// A file of a repository.
@@ -61,23 +61,21 @@ pub fn choose(files: &[RepoFile], part: &RepoPart) -> Result<ChosenFiles, (Strin
     }
 }
 
-/// Types of encoders' files, the best first: whoever takes a coarser one names it.
-const ENCODER_TYPES: &[&str] = &["f16", "bf16", "q8_0", "f32"];
-
 /// The encoder of pictures or sound (mmproj) that belongs to the GGUF file at `model`: of several in its folder, or else at the
 /// top, the one of the usual type.
 pub fn encoder_beside<'a>(files: &'a [RepoFile], model: &str) -> Option<&'a RepoFile> {
     let folder_of = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
-    let is_one = |file: &&RepoFile| {
-        let name = base_name(&file.path).to_ascii_lowercase();
-        name.contains("mmproj") && name.ends_with(".gguf")
-    };
-    let rank = |file: &&RepoFile| ENCODER_TYPES.iter().position(|t| ends_in(&file.path, t));
     let best = |folder: &str| {
-        let here = files.iter().filter(is_one).filter(|file| folder_of(&file.path) == folder);
-        here.min_by_key(|file| (rank(file).unwrap_or(ENCODER_TYPES.len()), file.path.clone()))
+        let here = files.iter().filter(|file| folder_of(&file.path) == folder);
+        let ranked = here.filter_map(|file| Some((mmproj_rank(base_name(&file.path))?, &file.path, file)));
+        ranked.min_by_key(|(rank, path, _)| (*rank, *path)).map(|(_, _, file)| file)
     };
     best(&folder_of(model)).or_else(|| best(""))
+}
+
+/// True for the path of an encoder's GGUF file.
+pub fn is_encoder(path: &str) -> bool {
+    mmproj_rank(base_name(path)).is_some()
 }
 
 /// True for the path of a GGUF file that is no part beside one.

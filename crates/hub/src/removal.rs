@@ -2,7 +2,7 @@
 
 use crate::{
     cache::{CachedRepo, HubCache},
-    choice::{RepoFile, choose, encoder_beside, is_model},
+    choice::{RepoFile, choose, is_encoder, is_model},
     error::{HubError, Result},
     name::{RepoName, RepoPart},
 };
@@ -58,7 +58,7 @@ fn links(repo: &CachedRepo, commit: &str, part: &RepoPart) -> Vec<PathBuf> {
             let stays = |file: &RepoFile| is_model(&file.path) && !chosen.contains(file);
             // Encoders go with the last model.
             if chosen.iter().any(|file| is_model(&file.path)) && !files.iter().any(stays) {
-                chosen.extend(encoder_beside(&files, &chosen[0].path).cloned());
+                chosen.extend(files.iter().filter(|file| is_encoder(&file.path)).cloned());
             }
             chosen
         }

@@ -48,7 +48,7 @@ impl RankPlaces {
             let (ck, backend) = (checkpoint(path)?, backend_on(own.device, own.threads)?);
             let own = own.for_each_rank(self.nodes.len(), &*backend);
             let ranks = self.start(path, &own)?;
-            open_with(&ck, &own, backend, ranks, progress)
+            open_with(&ck, &own, backend, Some(ranks), progress)
         };
         match &self.nodes[0] {
             Some(node) => node.visit(load).map_err(|e| unbound(0, &e))?,

@@ -5,6 +5,7 @@ use crate::{
     setting::{OptionKind, Setting},
 };
 use lamina_arch::vision::VisionSource;
+use lamina_base::mmproj_rank;
 use lamina_planner::BadValue;
 use lamina_store::{Checkpoint, Config, Kind};
 use std::{
@@ -147,8 +148,9 @@ fn beside((ck, hidden): (&Checkpoint, usize), what: Encoded) -> Result<Option<Fo
     if let (true, Some(top)) = (fitting.is_empty(), snapshot_of(folder)) {
         fitting = inside(top);
     }
-    let best = fitting.iter().map(rank).min();
-    fitting.retain(|found| Some(rank(found)) == best);
+    let rank = |found: &FoundMmproj| found.file.as_deref().and_then(rank_of);
+    let best = fitting.iter().filter_map(rank).min();
+    fitting.retain(|found| rank(found) == best);
     if fitting.len() > 1 {
         let names: Vec<String> =
             fitting.iter().filter_map(|f| Some(f.file.as_ref()?.display().to_string())).collect();
@@ -160,21 +162,6 @@ fn beside((ck, hidden): (&Checkpoint, usize), what: Encoded) -> Result<Option<Fo
     Ok(fitting.pop())
 }
 
-/// Types of encoders' files in their names, the one first that is taken of several.
-const TYPES: [&str; 4] = ["bf16", "f16", "q8_0", "f32"];
-
-/// How soon an encoder is taken of several that fit: one in float16, then bfloat16, then Q8_0, then float32.
-fn rank(found: &FoundMmproj) -> usize {
-    let name = found.file.as_deref().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-    let name = name.to_ascii_lowercase();
-    match TYPES.iter().position(|kind| name.contains(kind)) {
-        Some(0) => 1,
-        Some(1) => 0,
-        Some(at) => at,
-        None => TYPES.len(),
-    }
-}
-
 /// The top of a repository of the hub that `folder` is inside of: encoders lie there, also of models below.
 fn snapshot_of(folder: &Path) -> Option<&Path> {
     let is_top =
@@ -182,13 +169,14 @@ fn snapshot_of(folder: &Path) -> Option<&Path> {
     folder.ancestors().skip(1).find(is_top)
 }
 
+fn rank_of(path: &Path) -> Option<usize> {
+    mmproj_rank(&path.file_name()?.to_string_lossy())
+}
+
 fn candidates(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return vec![] };
-    let is_one = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-        name.contains("mmproj") && name.ends_with(".gguf")
-    };
-    let mut found: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(is_one).collect();
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = paths.filter(|path| rank_of(path).is_some()).collect();
     found.sort();
     found
 }

@@ -57,13 +57,10 @@ pub fn open_on(
     backend: Box<dyn Backend>,
     progress: Progress<'_>,
 ) -> Result<Loaded> {
-    if backend.capabilities().shares_memory {
-        options.placement.without_device(&backend.about().device)?;
-    }
-    open_placed(ck, options, backend, (None, None), progress)
+    open_with(ck, options, backend, None, progress)
 }
 
-/// The same where `ranks` of this process compute it, too.
+/// The same where `ranks` of this process may compute it, too.
 ///
 /// # Errors
 /// As for [`open_on`], and when one of the ranks fails.
@@ -71,13 +68,13 @@ pub fn open_with(
     ck: &Checkpoint,
     options: &LoadOptions,
     backend: Box<dyn Backend>,
-    ranks: LocalRanks,
+    ranks: Option<LocalRanks>,
     progress: Progress<'_>,
 ) -> Result<Loaded> {
     if backend.capabilities().shares_memory {
         options.placement.without_device(&backend.about().device)?;
     }
-    open_placed(ck, options, backend, (None, Some(ranks)), progress)
+    open_placed(ck, options, backend, (None, ranks), progress)
 }
 
 /// The same where a part of the model lies on a device beside the host, or ranks of this process compute it.

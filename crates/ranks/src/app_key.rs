@@ -1,17 +1,11 @@
 //! The key that processes of one app have in common, on several machines: a gateway and the replicas that others start, a model
 //! and the ranks of its stages. It never leaves them: what goes between them are proofs that the other side has it too.
 
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
-use std::fmt;
-use subtle::ConstantTimeEq;
+use lamina_base::SecretKey;
 
-/// Characters that it has at least: sixteen bytes in hexadecimal.
-const LEAST: usize = 32;
-
-/// The key of an app. It is never printed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct AppKey(String);
+/// The key of an app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppKey(SecretKey);
 
 /// Why there is no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +16,10 @@ pub enum AppKeyError {
     )]
     Missing,
     /// It could be guessed.
-    #[error("LAMINA_APP_KEY has {0} characters, but needs {LEAST}: take the text of `openssl rand -hex 32`")]
+    #[error(
+        "LAMINA_APP_KEY has {0} characters, but needs {least}: take the text of `openssl rand -hex 32`",
+        least = SecretKey::LEAST
+    )]
     Short(usize),
 }
 
@@ -35,11 +32,7 @@ impl AppKey {
     /// # Errors
     /// When it is shorter.
     pub fn new(text: &str) -> Result<AppKey, AppKeyError> {
-        match text.trim() {
-            "" => Err(AppKeyError::Missing),
-            text if text.len() < LEAST => Err(AppKeyError::Short(text.len())),
-            text => Ok(AppKey(text.to_owned())),
-        }
+        AppKey::of(SecretKey::new(text.as_bytes()))
     }
 
     /// The key of this process's environment.
@@ -47,7 +40,11 @@ impl AppKey {
     /// # Errors
     /// When there is none, or it is too short.
     pub fn of_environment() -> Result<AppKey, AppKeyError> {
-        AppKey::new(&std::env::var(AppKey::VARIABLE).unwrap_or_default())
+        AppKey::of(SecretKey::of_environment(AppKey::VARIABLE))
+    }
+
+    fn of(key: Result<Option<SecretKey>, usize>) -> Result<AppKey, AppKeyError> {
+        key.map_err(AppKeyError::Short)?.map(AppKey).ok_or(AppKeyError::Missing)
     }
 
     /// The key of this process's environment; none is needed where all of an app is `local`, on this machine.
@@ -61,27 +58,21 @@ impl AppKey {
         }
     }
 
-    /// What only who has the key can say of these texts, in hexadecimal. Their lengths are a part of what is proven, so
-    /// that none of them can be taken for a piece of its neighbour.
+    /// What only who has the key can say of these texts, in hexadecimal.
     pub fn proof(&self, texts: &[&str]) -> String {
-        let mut said = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("keys of every length");
-        for text in texts {
-            said.update(&(text.len() as u64).to_le_bytes());
-            said.update(text.as_bytes());
-        }
-        said.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+        self.0.mac(&bytes_of(texts)).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// True where somebody with the key says this of these texts. The time that it takes tells nothing.
     pub fn proves(&self, proof: &str, texts: &[&str]) -> bool {
-        proof.as_bytes().ct_eq(self.proof(texts).as_bytes()).into()
+        let byte = |at: usize| u8::from_str_radix(proof.get(at..at + 2)?, 16).ok();
+        let mac: Option<Vec<u8>> = (0..proof.len()).step_by(2).map(byte).collect();
+        mac.is_some_and(|mac| self.0.proves(&mac, &bytes_of(texts)))
     }
 }
 
-impl fmt::Debug for AppKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AppKey(..)")
-    }
+fn bytes_of<'a>(texts: &[&'a str]) -> Vec<&'a [u8]> {
+    texts.iter().map(|text| text.as_bytes()).collect()
 }
 
 #[cfg(test)]
@@ -90,12 +81,13 @@ mod tests {
 
     #[test]
     fn proofs_are_of_one_key_and_of_these_texts() {
-        let key = AppKey::new(&"k".repeat(LEAST)).unwrap();
+        let key = AppKey::new(&"k".repeat(SecretKey::LEAST)).unwrap();
         let proof = key.proof(&["a", "bc"]);
         assert!(key.proves(&proof, &["a", "bc"]));
         assert!(!key.proves(&proof, &["ab", "c"]) && !key.proves("", &["a", "bc"]));
-        assert!(!AppKey::new(&"l".repeat(LEAST)).unwrap().proves(&proof, &["a", "bc"]));
-        assert_eq!(format!("{key:?}"), "AppKey(..)");
+        assert!(!AppKey::new(&"l".repeat(SecretKey::LEAST)).unwrap().proves(&proof, &["a", "bc"]));
+        assert!(!key.proves("é", &["a", "bc"]) && !key.proves(&proof[..63], &["a", "bc"]));
+        assert_eq!(format!("{key:?}"), "AppKey(SecretKey(..))");
         assert_eq!(AppKey::new(" \n"), Err(AppKeyError::Missing));
         assert_eq!(AppKey::new("short"), Err(AppKeyError::Short(5)));
     }

@@ -148,6 +148,14 @@ impl MemoryRank {
             }
         }
     }
+
+    /// Puts in what the others have computed.
+    fn put(&self, rows: &mut dyn SharedRows, own: &[u8]) -> Result<()> {
+        let others = (0..self.shared.queues.len()).filter(|rank| *rank != self.rank);
+        let found: Vec<_> = others.map(|rank| Ok((rank, self.take(rank)?))).collect::<Result<_>>()?;
+        let found: Vec<(usize, &[u8])> = found.iter().map(|(rank, part)| (*rank, &part[..])).collect();
+        rows.put(own, &found)
+    }
 }
 
 impl Drop for MemoryRank {
@@ -168,16 +176,6 @@ impl ShardExchange for MemoryRank {
         let done = if takes { self.put(rows, &own) } else { Ok(()) };
         self.told.push(own);
         done
-    }
-}
-
-impl MemoryRank {
-    /// Puts in what the others have computed.
-    fn put(&self, rows: &mut dyn SharedRows, own: &[u8]) -> Result<()> {
-        let others = (0..self.shared.queues.len()).filter(|rank| *rank != self.rank);
-        let found: Vec<_> = others.map(|rank| Ok((rank, self.take(rank)?))).collect::<Result<_>>()?;
-        let found: Vec<(usize, &[u8])> = found.iter().map(|(rank, part)| (*rank, &part[..])).collect();
-        rows.put(own, &found)
     }
 }
 
@@ -221,7 +219,8 @@ mod tests {
                 others.map(|other| (other, vec![other as u8, round])).collect::<Vec<_>>()
             );
         }
-        assert!(rank.told.len() <= 200 / 2, "parts are written anew");
+        // One that is read now, one that is told, and what goes to a leader who is late.
+        assert!(rank.told.len() < 20, "parts are written anew: {}", rank.told.len());
     }
 
     #[test]

@@ -2,25 +2,22 @@
 
 use crate::{
     error::{ArchError, Result},
-    vision::VisionSource,
+    vision::{FolderSettings, VisionSource},
 };
-use lamina_store::{Checkpoint, Config, Kind};
-use serde_json::{Map, Value};
+use lamina_sound::MelRule;
+use lamina_store::Checkpoint;
 
-/// Keys behind `clip.audio.` and where a folder has them: of its encoder, or of the model.
-const ENCODER_KEYS: &[(&str, &str)] = &[
-    ("num_mel_bins", "num_mel_bins"),
-    ("embedding_length", "d_model"),
-    ("attention.head_count", "encoder_attention_heads"),
-    ("feed_forward_length", "encoder_ffn_dim"),
-    ("block_count", "encoder_layers"),
+/// Keys behind `clip.audio.` and where a folder has them: `e.` of the encoder, `m.` of the model.
+const KEYS: &[(&str, &[&str])] = &[
+    ("num_mel_bins", &["e.num_mel_bins"]),
+    ("embedding_length", &["e.d_model"]),
+    ("attention.head_count", &["e.encoder_attention_heads"]),
+    ("feed_forward_length", &["e.encoder_ffn_dim"]),
+    ("block_count", &["e.encoder_layers"]),
+    ("projection_dim", &["m.hidden_size"]),
 ];
-/// Learned places, a row each.
+/// Learned places, a row for two frames of a piece.
 const PLACES: &str = "a.position_embd.weight";
-/// Samples between frames, as Whisper has them: files say nothing of it.
-const HOP: usize = 160;
-/// Numbers of a row of the language model.
-const WIDTH: (&str, &str) = ("clip.audio.projection_dim", "hidden_size");
 
 impl VisionSource {
     /// Metadata key of files that Lamina wrote, as [`VisionSource::CONFIG_KEY`] for encoders of sound.
@@ -46,38 +43,14 @@ impl VisionSource {
         let name = find("clip.audio.projector_type")?.or(find("clip.projector_type")?);
         let name =
             name.ok_or_else(|| ArchError::value("clip.projector_type", "missing", "the projector's type"))?;
-        let value = |key: &str| Some(ck.metadata.get(key)?.to_json());
-        let encoder = ENCODER_KEYS
-            .iter()
-            .filter_map(|(key, own)| Some(((*own).to_owned(), value(&format!("clip.audio.{key}"))?)));
-        let mut parts = [encoder.collect::<Map<_, _>>(), Map::new(), Map::new()];
-        // Learned places: one for two frames of a piece.
-        let places = ck.tensors.get(PLACES).map(|t| t.elements() / t.cols().max(1));
-        parts[2].extend(places.map(|places| ("n_samples".to_owned(), (2 * HOP * places).into())));
-        parts[1].extend(value(WIDTH.0).map(|width| (WIDTH.1.to_owned(), width)));
-        overlay(find(VisionSource::SOUND_CONFIG_KEY)?, &mut parts)?;
-        let config = |map| Config::from_hf(ck.metadata.file(), map);
-        let [encoder, model, processor] = parts;
-        Ok(Some(VisionSource {
-            kind: Kind::Gguf,
-            name: name.to_owned(),
-            encoder: config(encoder)?,
-            model: config(model)?,
-            processor: config(processor)?,
-            tensors: ck.tensors.clone(),
-        }))
-    }
-}
-
-/// Lays what Lamina's own files say of encoder, model and processor over it.
-fn overlay(text: Option<&str>, parts: &mut [Map<String, Value>; 3]) -> Result<()> {
-    let Some(text) = text else { return Ok(()) };
-    let mut own: Map<String, Value> = serde_json::from_str(text)
-        .map_err(|e| ArchError::value(VisionSource::SOUND_CONFIG_KEY, e, "the text of a JSON object"))?;
-    for (map, section) in parts.iter_mut().zip(["encoder", "model", "processor"]) {
-        if let Some(Value::Object(own)) = own.remove(section) {
-            map.extend(own);
+        let mut settings = FolderSettings::default();
+        settings.translate(&ck.metadata, "clip.audio.", KEYS);
+        if let Some(places) = ck.tensors.get(PLACES) {
+            // Files say nothing of pieces, nor of frames: those of Whisper.
+            let frames = 2 * places.elements() / places.cols().max(1);
+            settings.put("p.n_samples", frames * MelRule::whisper(0).hop);
         }
+        let parts = (name.to_owned(), ck.tensors.clone());
+        settings.source(ck, VisionSource::SOUND_CONFIG_KEY, parts).map(Some)
     }
-    Ok(())
 }

@@ -4,21 +4,13 @@
 //! The keys are those of llama.cpp's `clip.cpp`. What the file does not say (filter, crop, tile rule) the family's own
 //! defaults say; files that Lamina wrote have it all as the text of a JSON object under [`VisionSource::CONFIG_KEY`].
 
-use super::VisionSource;
+use super::{VisionSource, folder_settings::FolderSettings};
 use crate::error::{ArchError, Result};
-use lamina_store::{Checkpoint, Config, Kind, Metadata, Tensors};
-use serde_json::{Map, Value, json};
+use lamina_store::{Checkpoint, Kind, Metadata, Tensors};
+use serde_json::{Value, json};
 
 /// The architecture's name in such files.
 const ARCHITECTURE: &str = "clip";
-
-/// FolderSettings of the three parts of a source while they are collected.
-#[derive(Default)]
-struct FolderSettings {
-    encoder: Map<String, Value>,
-    model: Map<String, Value>,
-    processor: Map<String, Value>,
-}
 
 /// Keys behind `clip.vision.` and where a folder has them: `e.` of the encoder, `m.` of the model, `p.` of the processor.
 const KEYS: &[(&str, &[&str])] = &[
@@ -74,19 +66,10 @@ impl VisionSource {
         let tensors = straight(ck);
         let name = projector(&ck.metadata)?;
         let mut settings = FolderSettings::default();
-        settings.translate(&ck.metadata);
+        settings.translate(&ck.metadata, "clip.vision.", KEYS);
         settings.measure(&tensors);
         settings.derive(&name, &ck.metadata, &tensors)?;
-        settings.overlay(&ck.metadata)?;
-        let config = |map| Config::from_hf(ck.metadata.file(), map);
-        Ok(VisionSource {
-            kind: Kind::Gguf,
-            name,
-            encoder: config(settings.encoder)?,
-            model: config(settings.model)?,
-            processor: config(settings.processor)?,
-            tensors,
-        })
+        settings.source(ck, VisionSource::CONFIG_KEY, (name, tensors))
     }
 }
 
@@ -130,26 +113,6 @@ fn straight(ck: &Checkpoint) -> Tensors {
 }
 
 impl FolderSettings {
-    fn translate(&mut self, metadata: &Metadata) {
-        for (key, paths) in KEYS {
-            let Some(value) = metadata.get(&format!("clip.vision.{key}")) else { continue };
-            for path in *paths {
-                self.put(path, value.to_json());
-            }
-        }
-    }
-
-    /// `e.hidden_size` and so on.
-    fn put(&mut self, path: &str, value: impl Into<Value>) {
-        let (section, key) = path.split_once('.').unwrap_or(("e", path));
-        let map = match section {
-            "m" => &mut self.model,
-            "p" => &mut self.processor,
-            _ => &mut self.encoder,
-        };
-        map.insert(key.to_owned(), value.into());
-    }
-
     fn number(&self, key: &str) -> Option<usize> {
         self.encoder.get(key).and_then(Value::as_u64).map(|n| n as usize)
     }
@@ -286,20 +249,5 @@ impl FolderSettings {
         let marks = marks.as_ref().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let deep: Vec<usize> = (0..marks.len()).filter(|&i| marks[i] == true || marks[i] == 1).collect();
         self.put("e.deepstack_visual_indexes", deep);
-    }
-
-    /// Lays what Lamina's own files say over it.
-    fn overlay(&mut self, metadata: &Metadata) -> Result<()> {
-        let Some(text) = metadata.find::<&str>(VisionSource::CONFIG_KEY)? else { return Ok(()) };
-        let parts: Map<String, Value> = serde_json::from_str(text)
-            .map_err(|e| ArchError::value(VisionSource::CONFIG_KEY, e, "the text of a JSON object"))?;
-        for (section, map) in
-            [("encoder", &mut self.encoder), ("model", &mut self.model), ("processor", &mut self.processor)]
-        {
-            if let Some(Value::Object(own)) = parts.get(section) {
-                map.extend(own.clone());
-            }
-        }
-        Ok(())
     }
 }

@@ -29,6 +29,7 @@ mod clips;
 mod expansion;
 mod families;
 mod family;
+mod folder_settings;
 mod layout;
 mod lookup;
 mod mmproj;
@@ -42,6 +43,7 @@ pub(crate) mod vit;
 mod weights;
 
 pub use family::VisionFamily;
+pub(crate) use folder_settings::FolderSettings;
 pub use layout::{CellGrid, PictureLayout};
 pub use mmproj_tensor::MmprojTensor;
 pub use prompt::{PictureText, PromptRule, TileText};

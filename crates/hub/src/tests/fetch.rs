@@ -40,6 +40,26 @@ fn files_lie_as_the_hubs_own_client_has_them() {
     assert_eq!(read_file(&path), noise(900, 3));
 }
 
+#[test]
+fn encoders_are_no_models_and_go_with_the_last_one() {
+    let mut files = models();
+    files.extend([("mmproj-F16.gguf", noise(700, 5)), ("mmproj-F32.gguf", noise(1400, 6))]);
+    let hub = Loopback::new(&files, |_, _| None);
+    let c = client(&hub);
+    for name in ["hf:org/name:q8_0", "hf:org/name:q4_k_m", "hf:org/name/mmproj-F32.gguf"] {
+        c.get(name).unwrap();
+    }
+    let cache = &c.hub.cache;
+    let listed: Vec<_> = cache.list().into_iter().map(|model| model.name).collect();
+    assert!(listed.len() == 2 && listed.iter().all(|name| !name.contains("mmproj")), "{listed:?}");
+    let remove = |tag: &str| cache.remove(&repo(RepoPart::Tag(tag.into())), false).unwrap();
+    let left = || cache.repo("org/name").files(COMMIT).len();
+    remove("q8_0");
+    assert_eq!(left(), 3, "the other model needs them");
+    remove("q4_k_m");
+    assert_eq!((left(), c.blobs("org/name").len()), (0, 0));
+}
+
 /// Keeps the beginnings that are judged.
 #[derive(Default)]
 struct Judged(Mutex<Vec<Vec<u8>>>);
