@@ -322,6 +322,8 @@ class ModelInfo:
     """False: the model takes and gives token ids only."""
     end_tokens: List[int]
     """Tokens that end an answer."""
+    has_chat_template: bool
+    """False: conversations are written by a default format, since the model brings none."""
     notes: List[str]
     """What you should know and no error says."""
     vision: Optional[VisionInfo] = None

@@ -50,6 +50,16 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(target), f"{page.name}: {link}: no such heading"
 
 
+# Made from lists, to be searched and not read.
+LISTS = ("docs/cli.md", "docs/serving-fields.md")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if ROOT / "docs" in page.parents], ids=called)
+def test_pages_are_short_enough_to_be_read(page):
+    lines = len(page.read_text().splitlines())
+    assert lines <= 200 or str(page.relative_to(ROOT)) in LISTS, f"{page.name} has {lines} lines: divide it"
+
+
 def blocks(language):
     for page in PAGES:
         found = re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.M | re.S)

@@ -2,12 +2,14 @@
 
 import json
 import pickle
+from pathlib import Path
 
 import lamina
 import numpy as np
 import pytest
 from lamina.compat import llama_cpp
 from lamina.compat.llama_cpp import Llama, LlamaGrammar, LogitsProcessorList, StoppingCriteriaList
+from lamina.compat.llama_cpp.chat_formats import CHAT_FORMATS
 
 START = "Once upon a time"
 MESSAGES = [{"role": "system", "content": "You tell stories."}, {"role": "user", "content": "Tell one."}]
@@ -109,6 +111,40 @@ def test_tools_are_called_in_their_shape():
         assert chunks[-1]["finish_reason"] == "tool_calls" and {p["type"] for p in pieces} == {"function"}
         first = "".join(p["function"]["arguments"] for p in pieces if p["index"] == 0)
         assert first == calls[0]["function"]["arguments"] and pieces[0]["function"]["name"] == "rain"
+
+
+FORMATS = json.loads((Path(__file__).parent / "chat_formats.json").read_text())
+"""What llama-cpp-python 0.3.36 writes of two conversations in each of its formats, and where its answers end."""
+
+
+@pytest.mark.parametrize("name", CHAT_FORMATS)
+def test_formats_write_what_theirs_do(llm, name):
+    template, stop = CHAT_FORMATS[name]
+    theirs = FORMATS["formats"][name]
+    ours = [llm.llm.apply_chat_template(said, chat_template=template) for said in FORMATS["conversations"]]
+    assert (ours, stop) == (theirs["prompts"], theirs["stop"])
+
+
+def test_a_format_is_what_a_chat_is_written_in():
+    said = FORMATS["conversations"][0]
+    with Llama(lamina.builtin.path(), verbose=False, chat_format="chatml", seed=1) as llm:
+        prompt = FORMATS["formats"]["chatml"]["prompts"][0]
+        out = llm.create_chat_completion(said, max_tokens=8, temperature=0)
+        assert out["usage"]["prompt_tokens"] == len(llm.tokenize(prompt.encode(), special=True))
+        assert out["choices"][0]["message"]["content"] == llm(prompt, max_tokens=8, temperature=0)["choices"][0]["text"]
+        heard = []
+        llm.llm.chat = lambda *given, _chat=llm.llm.chat, **options: heard.append(options["stop"]) or _chat(*given, **options)
+        for stop in (None, "x", ["x", "y"]):
+            llm.create_chat_completion(said, max_tokens=1, stop=stop)
+        assert heard == [["<|im_end|>"], ["x", "<|im_end|>"], ["x", "y", "<|im_end|>"]]
+
+
+def test_a_model_without_a_template_gets_their_default(stories_gguf):
+    with Llama(stories_gguf, verbose=False) as llm:
+        assert (llm.llm.info.has_chat_template, llm.chat_format) == (False, "llama-2")
+        out = llm.create_chat_completion(FORMATS["conversations"][0], max_tokens=1)
+        prompt = FORMATS["formats"]["llama-2"]["prompts"][0]
+        assert out["usage"]["prompt_tokens"] == len(llm.tokenize(prompt.encode(), special=True))
 
 
 def test_a_form_is_kept(llm):
@@ -248,7 +284,7 @@ REFUSED = [
     (lambda llm: llm.embed("x", normalize=False), lamina.UnsupportedError, "normalize"),
     (lambda llm: llm.detokenize([1], special=True), lamina.UnsupportedError, "special"),
     (lambda _: Llama("x", n_ctxx=1), TypeError, "Llama has no argument 'n_ctxx'"),
-    (lambda _: Llama("x", chat_format="alpaca"), lamina.UnsupportedError, "chat_format='alpaca'"),
+    (lambda _: Llama("x", chat_format="functionary"), lamina.UnsupportedError, "chat_format='functionary'.*llama-2, "),
     (lambda _: Llama("x", vocab_only=True), lamina.UnsupportedError, "vocab_only"),
     (lambda _: Llama.from_pretrained("a/b", "*x*"), lamina.UnsupportedError, r"filename='\*x\*'"),
     (lambda _: Llama.from_pretrained("a/b", local_dir="x"), lamina.UnsupportedError, "local_dir.*HF_HUB_CACHE"),

@@ -11,6 +11,7 @@ use crate::{
     memory::CudaBuffer,
     pinned,
     staging::Staging,
+    stamps::Stamps,
     sys,
 };
 use lamina_base::Bytes;
@@ -20,6 +21,7 @@ use std::{
     ffi::c_void,
     ptr,
     sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
 };
 
 /// Most blocks of a grid on its second and third axis.
@@ -49,6 +51,7 @@ pub struct CudaDevice {
     /// Made when weights are sent first.
     copies: Arc<Mutex<Option<CopyStream>>>,
     staging: Arc<Mutex<Staging>>,
+    stamps: Arc<Mutex<Stamps>>,
     kernels: Arc<LoadedKernels>,
     /// Kernels that no plan launches, or why there are none; made when they are first asked for.
     compared: Arc<OnceLock<std::result::Result<LoadedKernels, String>>>,
@@ -80,11 +83,12 @@ impl CudaDevice {
         let units = units_of(capability);
         let kernels = Arc::new(LoadedKernels::load(context.clone(), &image, units)?);
         let staging = Arc::new(Mutex::new(Staging::new(context.clone())?));
+        let stamps = Arc::new(Mutex::new(Stamps::new(context.clone())));
         let (architecture, origin) = (format!("sm_{capability}"), image.origin);
         let total = context.memory()?.1;
         let facts = Arc::new(CudaFacts { number, name, architecture, origin, total });
         let compared = Arc::default();
-        Ok(CudaDevice { copies: Arc::default(), staging, kernels, compared, context, facts, units })
+        Ok(CudaDevice { copies: Arc::default(), staging, stamps, kernels, compared, context, facts, units })
     }
 
     /// What is known of it.
@@ -263,5 +267,14 @@ impl GpuDevice for CudaDevice {
 
     fn wait(&self) -> Result<()> {
         self.context.wait()
+    }
+
+    fn stamp(&self, at: usize) -> Result<bool> {
+        self.idle()?;
+        self.stamps.lock().unwrap_or_else(PoisonError::into_inner).stamp(at).map(|()| true)
+    }
+
+    fn stamps(&self, count: usize, out: &mut Vec<Duration>) -> Result<()> {
+        self.stamps.lock().unwrap_or_else(PoisonError::into_inner).times(count, out)
     }
 }

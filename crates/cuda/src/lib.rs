@@ -19,6 +19,7 @@ mod nvrtc;
 mod part;
 mod pinned;
 mod staging;
+mod stamps;
 mod sys;
 
 #[cfg(all(test, target_os = "linux"))]

@@ -9,6 +9,7 @@
 // stderr what is pinned, and which kernels prefer shared memory.
 #include "fake.h"
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +28,7 @@ extern "C" int lamina_emu_shape(const char* name, unsigned* threads, size_t* cou
 
 namespace {
 enum Code { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
-            INVALID_CONTEXT = 201, UNSUPPORTED_PTX_VERSION = 222, INVALID_HANDLE = 400, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700, ALREADY_REGISTERED = 712, NOT_REGISTERED = 713, LAUNCH_FAILED = 719,
+            INVALID_CONTEXT = 201, UNSUPPORTED_PTX_VERSION = 222, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, ALREADY_REGISTERED = 712, NOT_REGISTERED = 713, LAUNCH_FAILED = 719,
             CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
 
 // The value of a setting, and what follows its `@`.
@@ -64,7 +65,8 @@ struct Graph { std::vector<Launched> launches; };
 struct Work { std::function<int()> run; const void* host; };
 struct Stream { bool recording = false; Graph recorded; std::deque<Work> queue; uint64_t asked = 0, done = 0; };
 struct Block { size_t bytes; int device; };
-struct Event { Stream* stream = nullptr; uint64_t behind = 0; };
+// An event with times has the moment at which its stream came to it, in milliseconds; below 0 until then.
+struct Event { Stream* stream = nullptr; uint64_t behind = 0; std::shared_ptr<double> time; };
 
 constexpr size_t GUARD = 64;
 struct Driver {
@@ -266,16 +268,28 @@ int cuStreamSynchronize(void* stream) {
   auto& s = *(Stream*)stream;
   return s.recording ? CAPTURE_UNSUPPORTED : finish(s, s.asked);
 }
-int cuEventCreate(void** event, unsigned) {
+int cuEventCreate(void** event, unsigned flags) {
   BEGIN_CURRENT(cuEventCreate)
-  *event = new Event;
+  auto* made = new Event;
+  if (!(flags & 2)) made->time = std::make_shared<double>(-1);
+  *event = made;
   return OK;
 }
 int cuEventRecord(void* event, void* stream) {
   BEGIN_CURRENT(cuEventRecord)
   auto& s = *(Stream*)stream;
   if (s.recording) return CAPTURE_UNSUPPORTED;
-  *(Event*)event = {&s, s.asked};
+  auto& e = *(Event*)event;
+  if (e.time) {
+    e.time = std::make_shared<double>(-1);
+    ask(stream, nullptr, [time = e.time] {
+      auto now = std::chrono::steady_clock::now().time_since_epoch();
+      *time = std::chrono::duration<double, std::milli>(now).count();
+      return (int)OK;
+    });
+  }
+  e.stream = &s;
+  e.behind = s.asked;
   return OK;
 }
 int cuStreamWaitEvent(void* stream, void* event, unsigned) {
@@ -288,6 +302,14 @@ int cuEventSynchronize(void* event) {
   BEGIN_CURRENT(cuEventSynchronize)
   auto& e = *(Event*)event;
   return e.stream ? finish(*e.stream, e.behind) : OK;
+}
+int cuEventElapsedTime(float* milliseconds, void* start, void* end) {
+  BEGIN_CURRENT(cuEventElapsedTime)
+  auto &from = *(Event*)start, &to = *(Event*)end;
+  if (!from.time || !to.time) return INVALID_HANDLE;
+  if (*from.time < 0 || *to.time < 0) return NOT_READY;
+  *milliseconds = (float)(*to.time - *from.time);
+  return OK;
 }
 int cuEventDestroy_v2(void* event) {
   BEGIN_CURRENT(cuEventDestroy_v2)

@@ -10,6 +10,7 @@ use lamina_plan::{BackendError, backend::Result};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// Order in which blocks, and threads between two barriers, are run: results must not depend on it.
@@ -42,6 +43,8 @@ struct EmuState {
     replays: usize,
     /// Launches that were asked for, by kernel.
     launches: HashMap<String, usize>,
+    /// When stamps were asked for: launches are done by then.
+    stamps: Vec<Instant>,
     /// What was sent, by slot.
     slots: HashMap<usize, SentCopies>,
 }
@@ -100,6 +103,11 @@ impl Emu {
     /// Launches of a kernel that were asked for so far, run or recorded.
     pub fn launches(&self, kernel: &str) -> usize {
         self.lock().launches.get(kernel).copied().unwrap_or(0)
+    }
+
+    /// Time stamps that the last step has left.
+    pub fn stamps(&self) -> usize {
+        self.lock().stamps.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, EmuState> {
@@ -254,6 +262,20 @@ impl GpuDevice for Emu {
     }
 
     fn wait(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn stamp(&self, at: usize) -> Result<bool> {
+        let mut running = self.idle()?;
+        running.stamps.truncate(at);
+        running.stamps.push(Instant::now());
+        Ok(true)
+    }
+
+    fn stamps(&self, count: usize, out: &mut Vec<Duration>) -> Result<()> {
+        let running = self.lock();
+        out.clear();
+        out.extend(running.stamps.iter().take(count).map(|at| *at - running.stamps[0]));
         Ok(())
     }
 }

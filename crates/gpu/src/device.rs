@@ -2,6 +2,7 @@
 
 use lamina_base::Bytes;
 use lamina_plan::backend::Result;
+use std::time::Duration;
 
 /// What a device says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,4 +163,15 @@ pub trait GpuDevice: Clone + Send + Sync + 'static {
 
     /// Returns when all work is done.
     fn wait(&self) -> Result<()>;
+
+    /// Has the device's clock note when the work before is done, as [`lamina_plan::op::Queue::stamp`]; false where it has none.
+    fn stamp(&self, _at: usize) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Times from stamp 0 to each of the first `count`, which have come.
+    fn stamps(&self, _count: usize, out: &mut Vec<Duration>) -> Result<()> {
+        out.clear();
+        Ok(())
+    }
 }

@@ -13,7 +13,7 @@ use lamina_plan::{
     batch::Copy,
     op::{Experts, Op},
 };
-use std::ops::Range;
+use std::{ops::Range, time::Duration};
 
 impl<D: GpuDevice> GpuMachine<D> {
     /// Layers of a group that are here, or the recurrent ones.
@@ -114,6 +114,14 @@ impl<D: GpuDevice> Queue for GpuMachine<D> {
 
     fn wait(&mut self) -> Result<()> {
         self.device.wait()
+    }
+
+    fn stamp(&mut self, at: usize) -> Result<bool> {
+        self.device.stamp(at)
+    }
+
+    fn stamps(&self, count: usize, out: &mut Vec<Duration>) -> Result<()> {
+        self.device.stamps(count, out)
     }
 
     fn read(&self, slot: Slot, rows: Range<usize>, out: &mut Vec<f32>) -> Result<()> {

@@ -84,6 +84,11 @@ impl Model {
         self.stream_chat(&mut self.prepare_chat(messages, chat)?, options)
     }
 
+    /// False where conversations are written by a default format, since the model brings no template.
+    pub fn has_chat_template(&self) -> bool {
+        self.tokenizer().is_some_and(|tokenizer| !tokenizer.chat_templates().is_empty())
+    }
+
     /// The format of the model's template, by its name.
     ///
     /// # Errors

@@ -48,6 +48,7 @@ impl Model {
                 "marker": encoder.spec().prompt.marker,
             })),
             "tokenizer": self.tokenizer().is_some(),
+            "has_chat_template": self.has_chat_template(),
             "end_tokens": self.end_tokens(),
             "loras": self.loras(),
             "notes": info.notes,

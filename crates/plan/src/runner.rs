@@ -16,7 +16,10 @@ use crate::{
     walk::walk,
     watch::Watch,
 };
-use std::{ops::Range, time::Instant};
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 /// What the operators of a segment leave in the slot of a mark at its end.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub struct Runner {
     taps: Vec<Vec<f32>>,
     /// Operators behind which a segment of the running step ends.
     ends: Vec<usize>,
+    /// Times of a segment whose operators the machine has stamped.
+    stamps: Vec<Duration>,
     selects_cells: bool,
     inside: InsideLooks,
 }
@@ -61,8 +66,8 @@ impl Runner {
 
     /// Runs `plan` on a machine that was built for it and `limits`, and whose attention sees all cells of a sequence.
     pub fn on(machine: Box<dyn Ops>, plan: Plan, limits: Limits) -> Runner {
-        let (taps, ends, inside) = (vec![], vec![], InsideLooks::default());
-        Runner { plan, machine, limits, steps: 0, taps, ends, selects_cells: false, inside }
+        let (taps, ends, stamps, inside) = (vec![], vec![], vec![], InsideLooks::default());
+        Runner { plan, machine, limits, steps: 0, taps, ends, stamps, selects_cells: false, inside }
     }
 
     /// The same, where the backend of the machine [selects cells](crate::Capabilities::selects_cells).
@@ -204,8 +209,38 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs operators one by one, each to its end: a device's launches return before.
+    /// Runs operators one by one, and tells how long each took.
     fn watched(&mut self, batch: &Batch, ops: Range<usize>, watch: &mut dyn Watch) -> Result<()> {
+        self.machine.wait()?;
+        let begin = Instant::now();
+        if watch.inside().is_none() && self.machine.stamp(0)? {
+            return self.stamped(batch, ops, begin, watch);
+        }
+        self.awaited(batch, ops, watch)
+    }
+
+    /// By the machine's clock, whose first stamp was at `begin`: operators follow one another as they do without a watch.
+    fn stamped(
+        &mut self,
+        batch: &Batch,
+        ops: Range<usize>,
+        begin: Instant,
+        watch: &mut dyn Watch,
+    ) -> Result<()> {
+        for (at, op) in self.plan.ops[ops.clone()].iter().enumerate() {
+            run(&mut *self.machine, op, batch)?;
+            self.machine.stamp(at + 1)?;
+        }
+        self.machine.wait()?;
+        self.machine.stamps(ops.len() + 1, &mut self.stamps)?;
+        for (index, times) in ops.zip(self.stamps.windows(2)) {
+            watch.op(index, begin + times[0], begin + times[1]);
+        }
+        Ok(())
+    }
+
+    /// By the host's clock, each operator to its end: a device's launches return before.
+    fn awaited(&mut self, batch: &Batch, ops: Range<usize>, watch: &mut dyn Watch) -> Result<()> {
         for index in ops {
             if let Some(inside) = watch.inside() {
                 self.inside.before(&self.plan, &mut *self.machine, batch, index, inside)?;

@@ -39,6 +39,7 @@ pub fn info<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>>
     dict.set_item("vision", vision(py, model)?)?;
     dict.set_item("hearing", hearing(py, model)?)?;
     dict.set_item("tokenizer", model.tokenizer().is_some())?;
+    dict.set_item("has_chat_template", model.has_chat_template())?;
     dict.set_item("end_tokens", model.end_tokens())?;
     dict.set_item("notes", &info.notes)?;
     Ok(dict)

@@ -57,6 +57,35 @@ impl WatchInside for InsideWatch {
     }
 }
 
+/// Times of operators, in the order in which they were told.
+#[derive(Default)]
+struct Times(Vec<(usize, Instant, Instant)>);
+
+impl Watch for Times {
+    fn op(&mut self, index: usize, begin: Instant, end: Instant) {
+        self.0.push((index, begin, end));
+    }
+}
+
+#[test]
+fn operators_are_told_by_the_clock_of_the_device() {
+    const TOKENS: usize = 3;
+    let model = |emu: &Emu| runner(&packaged(), Gpu::new(emu.clone()), KvType::F16, false);
+    let want = tell(model(&Emu::default()), &ONCE, TOKENS, 64);
+    let (emu, mut times) = (Emu::default(), Times::default());
+    let ops = model(&emu).plan().ops.len();
+    let begin = Instant::now();
+    assert_eq!(tell_watched(model(&emu), &ONCE, TOKENS, 64, Some(&mut times)), want);
+    assert_eq!(times.0.len(), TOKENS * ops);
+    // A stamp behind each operator of a step and one before them, of which the last step's are left.
+    assert_eq!(emu.stamps(), ops + 1);
+    for step in times.0.chunks_exact(ops) {
+        assert!(step.iter().map(|(index, ..)| *index).eq(0..ops));
+        assert!(step.windows(2).all(|pair| pair[0].2 == pair[1].1), "one ends where the next one begins");
+    }
+    assert!(times.0[0].1 >= begin && times.0.is_sorted_by_key(|(_, begin, _)| *begin));
+}
+
 #[test]
 fn looks_inside_change_no_bit_and_end_in_the_logits_of_the_step() {
     const TOKENS: usize = 6;

@@ -1,5 +1,5 @@
 //! What surrounds operators: rows are read and written where they are asked for, and the front of a row is its largest
-//! numbers in order.
+//! numbers in order. A clock of the machine goes forwards.
 
 use super::{
     CaseFailure, Make,
@@ -10,9 +10,14 @@ use lamina_plan::{
     Ops,
     backend::Result,
     batch::{Batch, Select},
-    front, walk,
+    front,
+    op::{Op, run},
+    walk,
 };
-use std::ops::Range;
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 /// Width of the rows: not a whole number of lanes.
 const WIDTH: usize = 83;
@@ -50,5 +55,34 @@ pub fn rows_come_and_go(make: Make<'_>) -> Result<Option<CaseFailure>> {
             return Ok(Some(CaseFailure::Queue("the front of a row is not its largest numbers in order")));
         }
     }
-    Ok(None)
+    let clock = stamps_are_in_order(&mut *machine, &case.plan.ops, &batch)?;
+    Ok((!clock).then_some(CaseFailure::Queue("stamps of the machine's clock are not those of its operators")))
+}
+
+/// How far the clocks of a machine and of the host may be apart over a few operators.
+const CLOCKS_APART: Duration = Duration::from_millis(1);
+
+/// True where a machine has no clock, or its stamps follow one another, within the time that the host has waited; also when
+/// they are used again.
+fn stamps_are_in_order(machine: &mut dyn Ops, ops: &[Op], b: &Batch) -> Result<bool> {
+    let mut times = vec![];
+    for _ in 0..2 {
+        machine.wait()?;
+        let begin = Instant::now();
+        if !machine.stamp(0)? {
+            return Ok(true);
+        }
+        for (at, op) in ops.iter().enumerate() {
+            run(machine, op, b)?;
+            machine.stamp(at + 1)?;
+        }
+        machine.wait()?;
+        let waited = begin.elapsed() + CLOCKS_APART;
+        machine.stamps(ops.len() + 1, &mut times)?;
+        let whole = times.len() == ops.len() + 1 && times[0].is_zero();
+        if !whole || !times.is_sorted() || times[ops.len()] > waited {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

@@ -9,7 +9,7 @@ use crate::{
     stream_counts::StreamCounts,
 };
 use lamina_base::{Bytes, PageBuffer};
-use std::ops::Range;
+use std::{ops::Range, time::Duration};
 
 /// What a step needs around its operators. Slots, weights and cache belong to the machine: nothing here assumes that
 /// the host can see its memory.
@@ -61,6 +61,25 @@ pub trait Queue: Send + Sync {
     /// When the device fails.
     fn finish(&mut self) -> Result<()> {
         self.wait()
+    }
+
+    /// Has the machine's own clock note when all that was asked for before is done, as time stamp `at` of this step, counted
+    /// from 0; false where it has no such clock: how long an operator takes is known by waiting for it. Wrappers wait, since
+    /// they work on the host between operators.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn stamp(&mut self, _at: usize) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Times from stamp 0 to each of the first `count` stamps, which have come: [`Queue::wait`] was called behind them.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn stamps(&self, _count: usize, out: &mut Vec<Duration>) -> Result<()> {
+        out.clear();
+        Ok(())
     }
 
     /// Copies `rows` of a slot into `out`, which holds nothing else afterwards. Waits for what writes them.

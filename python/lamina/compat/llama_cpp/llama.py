@@ -17,6 +17,7 @@ from ...llm import LLM
 from ...outputs import Completion, Piece
 from ...types import Message, Path, Tool
 from . import answers
+from .chat_formats import CHAT_FORMATS, ChatFormat
 from .parts import (
     LlamaGrammar,
     LlamaPromptLookupDecoding,
@@ -33,11 +34,6 @@ LLAMA_DEFAULT_SEED = 0xFFFFFFFF
 
 Answer = Dict[str, Any]
 """A dict of llama-cpp-python's `llama_types`."""
-
-CHATML = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 
 SAMPLING: Dict[str, Any] = {
     "temperature": 0.8, "top_p": 0.95, "min_p": 0.05, "typical_p": 1.0, "top_k": 40, "frequency_penalty": 0.0,
@@ -71,22 +67,26 @@ class Llama(Closing):
         lora_scale: float = 1.0,
         **options: Any,
     ) -> None:
-        """Loads a model. n_ctx: 0 for the model's own context. chat_format: None for the model's template, or "chatml".
+        """Loads a model. n_ctx: 0 for the model's own context.
+
+        chat_format: a name of `CHAT_FORMATS`; None for the model's template, or "llama-2" where it has none.
 
         options: the other parameters of llama-cpp-python's `Llama`, as `lamina.LLM` understands them; UnsupportedError
         names one that asks for what is not here, TypeError one that does not exist.
         """
         _known("Llama", options, LLAMA)
-        if chat_format not in (None, "chatml"):
+        if chat_format is not None and chat_format not in CHAT_FORMATS:
             raise UnsupportedError(
-                f"chat_format={chat_format!r} is not supported: leave it out for the model's own template, or take chatml"
+                f"chat_format={chat_format!r} is not supported: leave it out for the model's own template, or take one of "
+                + ", ".join(CHAT_FORMATS)
             )
         if lora_path is not None:
             options["loras"] = {"lora": lora_path}
         options["n_ctx"] = n_ctx
         options["draft_model"] = "ngram" if isinstance(draft_model, LlamaPromptLookupDecoding) else draft_model
         self.llm = LLM(path=model_path, **options)
-        self.model_path, self.chat_format = str(model_path), chat_format
+        fallback = None if self.llm.info.has_chat_template else "llama-2"
+        self.model_path, self.chat_format = str(model_path), chat_format or fallback
         self._lora = None if lora_path is None else {"lora": lora_scale}
         self._ids: List[int] = []
         self.set_seed(seed)
@@ -160,7 +160,7 @@ class Llama(Closing):
         if form is not None:
             response_format, said["grammar"] = None, form
         if self.chat_format is not None:
-            said["chat_template"] = CHATML
+            _in_format(said, CHAT_FORMATS[self.chat_format])
         if stream:
             return answers.chat_chunks(head, self.llm.chat(messages, tools, response_format, True, **said), self._word)
         answer = self.llm.chat(messages, tools, response_format, **said)
@@ -378,6 +378,13 @@ class Llama(Closing):
 
 def _limit(max_tokens: Optional[int]) -> Optional[int]:
     return None if max_tokens is None or max_tokens <= 0 else max_tokens
+
+
+def _in_format(said: Dict[str, Any], form: ChatFormat) -> None:
+    said["chat_template"] = form.template
+    if form.stop is not None:
+        stop = said["stop"] or []
+        said["stop"] = [*([stop] if isinstance(stop, str) else stop), form.stop]
 
 
 def _known(call: str, given: Dict[str, Any], table: Dict[str, Any]) -> None:
