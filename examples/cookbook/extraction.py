@@ -29,9 +29,9 @@ def main(model=None):
     grammar = lamina.Grammar.from_json_schema(Order, whitespace="compact")
     with tempfile.TemporaryDirectory() as folder:
         for name, text in LETTERS.items():
-            Path(folder, name).write_text(text)
+            Path(folder, name).write_text(text, encoding="utf-8")
         files = sorted(Path(folder).glob("*.txt"))
-        prompts = [f"Letter: {file.read_text()}\nOrder as JSON: " for file in files]
+        prompts = [f"Letter: {file.read_text(encoding='utf-8')}\nOrder as JSON: " for file in files]
         # One batch: all files are read side by side.
         answers = llm.generate(prompts, grammar=grammar, max_tokens=64, seed=1)
     for file, answer in zip(files, answers):

@@ -63,6 +63,7 @@ def plan(
     gen_tokens: int,
     measure: bool,
     image: Optional[Tuple[int, int]],
+    audio: Optional[float],
     machines: List[int],
     link: str,
 ) -> Tuple[str, str]: ...

@@ -67,7 +67,8 @@ def lora(name: str, value: Any) -> Dict[str, float]:
         return {text(name, value): 1.0}
     if not isinstance(value, dict):
         raise InvalidRequestError(
-            f"{name} takes the name of an adapter or a dict of names and scales, but {_short(value)} was given"
+            f"{name} takes the name of an adapter or a dict of names and scales, for all prompts of a call, but"
+            f" {_short(value)} was given"
         )
     return {text(f"{name}: name", k): number(f"{name}[{k!r}]", v) for k, v in value.items()}
 

@@ -75,6 +75,7 @@ class LLM(Coroutines, Closing):
         device_memory: Union[str, int, None] = None,
         panel_check: str = "always",
         mmproj: Union[Path, bool, None] = None,
+        mmproj_device: str = "auto",
         image_cache: Union[str, int, None] = None,
         image_max_tokens: Optional[int] = None,
         image_min_tokens: Optional[int] = None,
@@ -120,6 +121,8 @@ class LLM(Coroutines, Closing):
                 "ram:2GiB,disk:8GiB"; None: they are computed again. Answers are the same.
             mmproj: the file with the encoder of pictures of a GGUF model; None: the one beside the model that fits; False: text
                 only, nothing of an encoder is read.
+            mmproj_device: where encoders of pictures and sound run: "cpu", "cuda", "cuda:1", or "auto" for the model's own device,
+                as far as it has room for both, and the CPU where a GPU has part of the model.
             image_cache: memory for what the encoder made of the last pictures, as "1GiB" or in bytes; None: 512 MiB; "0": nothing.
             image_max_tokens: most tokens of a picture, which trades detail for time, where the model's rule has such a bound.
             image_min_tokens: fewest tokens of a picture: smaller ones are enlarged, where the model's rule does so.

@@ -28,10 +28,17 @@ class Plan:
     placement: Dict[str, Dict[str, int]]
     """Bytes of the weights of each class (`attention`, `ffn`, `experts`..) on a `device`, in `memory`, and on `disk` alone."""
     pictures: Optional[Dict[str, Any]]
-    """`encoder`, `mmproj`, `weight_bytes` and `working_bytes` of the encoder of pictures, and of the `image` that was asked about
-    `size`, `resized`, `patches`, `tokens` and `row_bytes` as `picture`; None where the model takes text only."""
+    """`encoder`, `mmproj`, `device` (where that is not the model's), `weight_bytes` and `working_bytes` of the encoder of
+    pictures, and of the `image` that was asked about `size`, `resized`, `patches`, `tokens` and `row_bytes` as `picture`; None
+    where the model takes text only."""
+    sounds: Optional[Dict[str, Any]]
+    """`encoder`, `mmproj`, `device` (where that is not the model's), `weight_bytes` and `working_bytes` of the encoder of
+    sound, and of the `audio` that was asked about `seconds`, `pieces`, `encoded`, `tokens` and `row_bytes` as `sound`; None
+    where the model does not hear."""
     context: int
     """Longest sequence in tokens."""
+    context_cut_from: Optional[int]
+    """Tokens that the model was made for, where memory holds fewer and nobody asked for a length."""
     disk: Optional[Dict[str, Any]]
     """`step_bytes` that every step reads, `read_gb_s`, `missing_bytes` that a load writes first; of mixtures
     `expert_hit_share`, the predicted share of a token's experts that is in memory; None where all weights are."""
@@ -86,10 +93,12 @@ def plan(
     offline: bool = False,
     measure: bool = False,
     mmproj: Union[Path, bool, None] = None,
+    mmproj_device: str = "auto",
     image_cache: Union[str, int, None] = None,
     image_max_tokens: Optional[int] = None,
     image_min_tokens: Optional[int] = None,
     image: Optional[Tuple[int, int]] = None,
+    audio: Optional[float] = None,
     machines: Union[int, Sequence[int]] = (),
     link: str = "10GbE",
 ) -> Plan:
@@ -114,10 +123,12 @@ def plan(
         panel_cache: as for `LLM`.
         kv_swap: as for `LLM`.
         mmproj: as for `LLM`.
+        mmproj_device: as for `LLM`.
         image_cache: as for `LLM`.
         image_max_tokens: as for `LLM`.
         image_min_tokens: as for `LLM`.
         image: width and height in pixels of a picture that shall be told about.
+        audio: seconds of a sound that shall be told about.
         offline: as for `LLM`.
         machines: how many machines like this one, or several such numbers: what they make of it as stages, as shards, and as replicas.
         link: what lies between them: `1GbE`, `2.5GbE`, `10GbE`, `25GbE`, `100GbE`, or the time of a message and a rate,
@@ -135,6 +146,7 @@ def plan(
         gen_tokens=checks.whole("gen", gen, 1),
         measure=bool(measure),
         image=None if image is None else (checks.whole("image", image[0]), checks.whole("image", image[1])),
+        audio=None if audio is None else checks.number("audio", audio),
         machines=_counts("machines", machines),
         link=checks.text("link", link),
     )

@@ -4,11 +4,14 @@
 use lamina::{
     ApproximateExperts, AttentionSparsity, Device, DraftSource, LoadOptions, MemoryLimit, PlacementPolicy,
     ReadShare, StreamOptions,
+    image::{Picture, PixelSize},
 };
 use lamina_cpu::Cpu;
 use lamina_engine::{Event, Generation, Request, Task, Token, sample::SamplingParams};
-use lamina_fixtures::{Models, extent, packaged, tokens};
-use lamina_load::{Error, ForecastQuestion, Loaded, Progress, Result, forecast_beside, open_beside, open_on};
+use lamina_fixtures::{Models, extent, packaged, shared, tokens};
+use lamina_load::{
+    EncoderBackend, Error, ForecastQuestion, Loaded, Progress, Result, forecast_beside, open_beside, open_on,
+};
 use lamina_oracle::Throttled;
 use lamina_plan::Backend;
 use lamina_store::Checkpoint;
@@ -16,7 +19,10 @@ use std::{
     collections::BTreeSet,
     num::NonZeroUsize,
     path::Path,
-    sync::mpsc::{Receiver, channel},
+    sync::{
+        Arc,
+        mpsc::{Receiver, channel},
+    },
 };
 
 const QUIET: Progress<'_> = &|_, _| true;
@@ -358,4 +364,61 @@ fn a_forecast_tells_what_a_device_takes() {
     assert!(told.decode[0].tok_s > 0.0 && on.link_rate > 0.0);
     let small = forecast_beside(&checkpoint, &limit(1000), &question, device(1 << 30), cpu).expect("tells");
     assert!(small.problem.is_some_and(|problem| problem.contains("simulated has 1.0 kB")), "too small");
+}
+
+/// Rows of a picture, to the bit, as the encoder of `loaded` makes them.
+fn rows_of_a_picture(loaded: &Loaded) -> Vec<u32> {
+    let rgb = (0..56 * 56 * 3).map(|i| (i * 7 % 251) as u8).collect();
+    let picture = Picture::new(PixelSize::square(56), rgb).expect("a picture");
+    let rows = loaded.pictures.as_ref().expect("it sees").rows(Arc::new(picture)).expect("rows");
+    rows.rows.iter().map(|number| number.to_bits()).collect()
+}
+
+/// Where an encoder runs follows from what a device has room for, unless it is said; its rows have the same bits.
+#[test]
+fn encoders_run_where_there_is_room_or_where_they_are_put() {
+    let Some(path) = shared("golden-vision/qwen2-vl") else { return };
+    let path = Path::new(&path);
+    let (want, plain) = (rows_of_a_picture(&alone(path)), options(PlacementPolicy::default()));
+    let mut seen = BTreeSet::new();
+    for memory in (1..24).map(|i| i * 200_000).chain((23..31).map(|i| 1 << i)) {
+        let loaded = match divided(path, memory, &plain) {
+            Err(Error::OutOfMemory(_)) => continue,
+            loaded => loaded.unwrap_or_else(|e| panic!("{memory}: {e}")),
+        };
+        let told = |words: &str| loaded.info.notes.iter().any(|note| note.contains(words));
+        seen.insert(match (told("of weights are on simulated"), told("they run on the CPU")) {
+            (true, false) => "divided",
+            (false, true) => "the host has the encoder",
+            (false, false) => "the device has both",
+            (true, true) => panic!("{:?}", loaded.info.notes),
+        });
+        assert_eq!(rows_of_a_picture(&loaded), want, "{memory} bytes");
+    }
+    assert_eq!(seen.len(), 3, "{seen:?}");
+
+    let put = |encoders: u64, place: &LoadOptions| LoadOptions {
+        mmproj_device: Device::Cuda(1),
+        encoders: EncoderBackend::of(device(encoders)),
+        ..place.clone()
+    };
+    // Beside a model on the host alone.
+    let checkpoint = Checkpoint::open(path).expect("a model");
+    let loaded = open_on(&checkpoint, &put(1 << 30, &plain), cpu().expect("a CPU"), QUIET).expect("opens");
+    assert_eq!(rows_of_a_picture(&loaded), want);
+    let small = open_on(&checkpoint, &put(1000, &plain), cpu().expect("a CPU"), QUIET).err();
+    let small = small.expect("too small").to_string();
+    assert!(small.contains("simulated has 1.0 kB free") && small.contains("mmproj_device"), "{small}");
+    // On a device that has a part of the model: that part is smaller by the encoder.
+    let half = options(PlacementPolicy { device_layers: Some(1), ..PlacementPolicy::default() });
+    let free = |options: &LoadOptions| {
+        let question = ForecastQuestion { batch: vec![1], prompt: vec![16], ..ForecastQuestion::default() };
+        let told = forecast_beside(&checkpoint, options, &question, device(1 << 30), cpu).expect("tells");
+        (told.device.expect("a device").budget, told.pictures.expect("it sees"))
+    };
+    let ((all, on_host), (less, on_device)) = (free(&half), free(&put(1 << 30, &half)));
+    assert!(all - less >= on_device.weights + on_device.working, "{all} {less} {on_device:?}");
+    assert_eq!((on_host.device.as_deref(), on_device.device.as_deref()), (Some("cpu"), Some("simulated")));
+    let loaded = divided(path, 1 << 30, &put(1 << 30, &half)).expect("opens");
+    assert_eq!(rows_of_a_picture(&loaded), want);
 }

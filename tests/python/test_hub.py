@@ -168,7 +168,7 @@ def test_whether_it_fits_is_said_before_by_what_decides_it_later(home, monkeypat
     with Hub(FILES) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         told = json.loads(run("pull", "hf:org/model", "--dry-run", "--json").stdout)
-        assert re.fullmatch(r"fits into memory: \S+ \S+ with \d+ tokens of context(, cut from \d+)?", told["fit"]), told
+        assert re.fullmatch(r"fits into memory: \S+ \S+ of weights and cache with \d+ tokens of context(, cut from \d+)?", told["fit"]), told
         assert not list(home.glob("hub/models--org--model/blobs/*")), "nothing was kept"
         ranges = [asked[2] for asked in hub.bodies()]
         assert ranges and all(asked == "bytes=0-2097151" for asked in ranges), ranges

@@ -16,8 +16,8 @@ PACKAGE = Path(lamina.__file__).parent
 
 PARAMETERS = {
     "__init__": "path device context kv_dtype dtype threads seed progress loras draft cache_dir cache_disk memory"
-    " offload panel_cache kv_swap device_memory panel_check mmproj image_cache image_max_tokens image_min_tokens"
-    " image_limit allow_urls offline stages tp",
+    " offload panel_cache kv_swap device_memory panel_check mmproj mmproj_device image_cache image_max_tokens"
+    " image_min_tokens image_limit allow_urls offline stages tp",
     "generate": "prompt sampling_params resume images sounds options",
     "stream": "prompt sampling_params images sounds options",
     "chat": "messages tools response_format stream chat_template chat_template_kwargs split_special_tokens"
@@ -57,7 +57,8 @@ def test_defaults():
         "seed": None, "progress": True, "loras": None, "draft": None,
         "cache_dir": None, "cache_disk": None, "memory": None, "offload": "auto", "panel_cache": None,
         "kv_swap": None, "device_memory": None, "panel_check": "always", "offline": False,
-        "mmproj": None, "image_cache": None, "image_max_tokens": None, "image_min_tokens": None, "image_limit": None,
+        "mmproj": None, "mmproj_device": "auto", "image_cache": None, "image_max_tokens": None,
+        "image_min_tokens": None, "image_limit": None,
         "allow_urls": (), "stages": "", "tp": "",
     }  # fmt: skip
 
@@ -69,7 +70,7 @@ def test_options_of_loading_are_those_of_the_list():
     said = {*loading._said(lamina.Policy(weights=(0, 50)))}
     assert {name for name in kinds if name not in arguments} == {name for name in kinds if name in said}
     assert arguments - {*kinds} == {"path", "seed", "progress", "loras", "allow_urls"}
-    assert planned - {*kinds} == {"path", "batch", "prompt", "gen", "measure", "loras", "image", "machines", "link"}
+    assert planned - {*kinds} == {"path", "batch", "prompt", "gen", "measure", "loras", "image", "audio", "machines", "link"}
     assert arguments & {*kinds} - planned == {"cache_dir", "cache_disk", "panel_check", "image_limit", "stages", "tp"}
     assert {*kinds.values()} <= {*loading._TEXTS}
 

@@ -3,12 +3,12 @@
 use crate::{
     Error, Result,
     checkpoint::checkpoint,
-    device::{OpenedDevice, cpu, on_device},
+    device::{OpenedDevice, backend_on, cpu, on_device},
     local_ranks::RankPlaces,
 };
 use lamina_load::{
-    Forecast, ForecastQuestion, LoadOptions, Loaded, MemoryFit, Progress, RankList, Reporter, fit_on,
-    forecast_beside, forecast_on, open_beside, open_on,
+    Device, EncoderBackend, Forecast, ForecastQuestion, LoadOptions, Loaded, MemoryFit, Progress, RankList,
+    Reporter, fit_on, forecast_beside, forecast_on, open_beside, open_on,
 };
 use lamina_store::Checkpoint;
 use lamina_tokenize::Tokenizer;
@@ -20,6 +20,7 @@ use std::path::Path;
 /// # Errors
 /// When it cannot be found, read, supported, or held in memory; when `progress` gives up.
 pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Loaded> {
+    let options = &with_encoders(options)?;
     match RankPlaces::of(&options.tp) {
         Some(places) if !places.is_one() => places.open(path, options, progress),
         Some(_) => {
@@ -31,6 +32,15 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
         }
         None => open_alone(path, options, progress),
     }
+}
+
+/// The options with the backend of encoders, where it is named.
+fn with_encoders(options: &LoadOptions) -> Result<LoadOptions> {
+    let encoders = match options.mmproj_device {
+        Device::Auto => EncoderBackend::default(),
+        named => EncoderBackend::of(backend_on(named, options.threads)?),
+    };
+    Ok(LoadOptions { encoders, ..options.clone() })
 }
 
 /// The same on one device, or several machines.
@@ -62,6 +72,7 @@ pub fn plan(path: Option<&Path>, options: &LoadOptions, question: &ForecastQuest
              rank has room for";
         return Err(Error::InvalidRequest(text.into()));
     }
+    let options = &with_encoders(options)?;
     let forecast = |on: OpenedDevice| {
         let ck = checkpoint(path)?;
         match on {

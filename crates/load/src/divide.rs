@@ -1,13 +1,16 @@
 //! A model on a device and the host at once.
 
 use crate::{
+    device::Device,
+    encoder_backend::EncoderBackend,
     error::Result,
-    fit::placed_alone,
+    fit::{placed_alone, placed_beside},
     headers::OpenedModel,
     model_plan::keep,
     open::{Loaded, open_on, open_placed},
     options::LoadOptions,
     uploads::Progress,
+    vision::encoder_bytes,
 };
 use lamina_arch::{Family, Weights};
 use lamina_base::human_bytes;
@@ -30,13 +33,22 @@ pub fn open_beside(
 ) -> Result<Loaded> {
     // What the device has no room for is then computed by ranks.
     if options.has_ranks() || has_all(ck, options, &*device)? {
-        return open_on(ck, options, device, progress);
+        let Some(beside) = encoders_on_host(ck, options, &*device, host)? else {
+            return open_on(ck, options, device, progress);
+        };
+        let note = format!(
+            "{} has no room for encoders beside the model: they run on the CPU",
+            device.about().device
+        );
+        let mut loaded = open_on(ck, &beside, device, progress)?;
+        loaded.info.notes.push(note);
+        return Ok(loaded);
     }
     let host = host()?;
     let Some(placed) = on_device(ck, options, (&*device, &*host))? else {
         return open_on(ck, options, host, progress);
     };
-    let options = LoadOptions { batch_rows: Some(placed.rows), ..options.clone() };
+    let options = divided_options(options, &placed, &*host);
     let note = note(&device.about().device, &placed);
     let backend = Tiered { device, host, homes: placed.homes.clone() };
     let mut loaded = open_placed(ck, &options, Box::new(backend), (Some(placed), None), progress)?;
@@ -50,6 +62,39 @@ pub(crate) fn has_all(ck: &Checkpoint, options: &LoadOptions, device: &dyn Backe
         return Ok(true);
     }
     Ok(!options.placement.divides() && placed_alone(ck, options, device)?.is_ok())
+}
+
+/// The options of a model of which a part is `placed` on a device. Encoders share nothing with it: they run on the `host` alone
+/// where nobody says otherwise.
+pub(crate) fn divided_options(
+    options: &LoadOptions,
+    placed: &DevicePlacement,
+    host: &dyn Backend,
+) -> LoadOptions {
+    let own = host.handle().filter(|_| options.mmproj_device == Device::Auto).map(EncoderBackend::of);
+    let encoders = own.unwrap_or_else(|| options.encoders.clone());
+    LoadOptions { batch_rows: Some(placed.rows), encoders, ..options.clone() }
+}
+
+/// The options with encoders on the `host`, for a model that `device` holds all of, but not with its encoders; none where it
+/// does, or the user says where they run.
+///
+/// # Errors
+/// When the model is broken, or its encoders; when the host cannot be opened.
+pub(crate) fn encoders_on_host(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+    device: &dyn Backend,
+    host: impl FnOnce() -> Result<Box<dyn Backend>>,
+) -> Result<Option<LoadOptions>> {
+    if options.mmproj_device != Device::Auto {
+        return Ok(None);
+    }
+    let bytes = encoder_bytes(ck, options, device)?;
+    if bytes == 0 || placed_beside(ck, options, device, bytes)?.is_ok() {
+        return Ok(None);
+    }
+    Ok(Some(LoadOptions { encoders: EncoderBackend::of(host()?), ..options.clone() }))
 }
 
 /// What of the model in `ck` lies on `device`; none where all of it lies on `host`. Headers are read, and nothing else.
@@ -66,7 +111,11 @@ pub(crate) fn on_device(
     let weights = Weights::new(ck, family, &spec).keeping(keep(options));
     let opened = OpenedModel::new(ck, (family, &spec), &weights, options, host)?;
     let model = opened.headers(HeadSizes::default());
-    Ok(DeviceQuestion { model: &model, options: &options.placing(), device, host }.answer()?)
+    let taken = match options.encoders.is_on(device) {
+        true => encoder_bytes(ck, options, device)?,
+        false => 0,
+    };
+    Ok(DeviceQuestion { model: &model, options: &options.placing(), device, host, taken }.answer()?)
 }
 
 /// What a user is told at load.

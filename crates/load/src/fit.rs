@@ -9,7 +9,7 @@ use crate::{
 use lamina_arch::{Family, Weights};
 use lamina_base::human_bytes;
 use lamina_plan::Backend;
-use lamina_planner::{HeadSizes, Neighbours, Placement};
+use lamina_planner::{HeadSizes, Neighbours, OffloadReason, Placement, WeightOffload};
 use lamina_store::Checkpoint;
 use std::fmt;
 
@@ -27,6 +27,8 @@ pub enum MemoryFit {
     },
     /// Weights are read from disk in every step.
     Streamed {
+        /// Why.
+        reason: OffloadReason,
         /// Of those.
         bytes: u64,
         /// Tokens of the longest sequence.
@@ -40,13 +42,17 @@ impl fmt::Display for MemoryFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MemoryFit::Whole { bytes, context, cut_from } => {
-                write!(f, "fits into memory: {} with {context} tokens of context", human_bytes(*bytes))?;
+                let bytes = human_bytes(*bytes);
+                write!(f, "fits into memory: {bytes} of weights and cache with {context} tokens of context")?;
                 cut_from.map_or(Ok(()), |whole| write!(f, ", cut from {whole}"))
             }
-            MemoryFit::Streamed { bytes, context } => write!(
+            MemoryFit::Streamed { reason, bytes, context } => write!(
                 f,
-                "does not fit into memory: {} of its weights will be read from disk in every step, with {context} \
-                 tokens of context",
+                "{}: {} of its weights will be read from disk in every step, with {context} tokens of context",
+                match reason {
+                    OffloadReason::Memory => "does not fit into memory",
+                    OffloadReason::Asked => "fits into memory, but is asked to lie on disk",
+                },
                 human_bytes(*bytes)
             ),
             MemoryFit::Misfit(why) => write!(f, "cannot be loaded here: {why}"),
@@ -63,8 +69,8 @@ pub fn fit_on(ck: &Checkpoint, options: &LoadOptions, backend: &dyn Backend) -> 
     Ok(match placed_alone(ck, &alone, backend)? {
         Err(why) => MemoryFit::Misfit(why),
         Ok(Placement { weights, cache, bytes, .. }) => match weights.offload {
-            Some(offload) => {
-                MemoryFit::Streamed { bytes: offload.rows.streamed_bytes, context: cache.context }
+            Some(WeightOffload { reason, rows, .. }) => {
+                MemoryFit::Streamed { reason, bytes: rows.streamed_bytes, context: cache.context }
             }
             None => MemoryFit::Whole { bytes, context: cache.context, cut_from: cache.cut_from },
         },
@@ -77,12 +83,23 @@ pub(crate) fn placed_alone(
     options: &LoadOptions,
     backend: &dyn Backend,
 ) -> Result<std::result::Result<Placement, String>> {
+    placed_beside(ck, options, backend, 0)
+}
+
+/// The same beside what takes so many bytes.
+pub(crate) fn placed_beside(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+    backend: &dyn Backend,
+    taken: u64,
+) -> Result<std::result::Result<Placement, String>> {
     let family = Family::of(ck)?;
     let spec = family.spec(ck)?;
     let weights = Weights::new(ck, family, &spec).keeping(keep(options));
     let opened = OpenedModel::new(ck, (family, &spec), &weights, options, backend)?;
     let headers = opened.headers(HeadSizes::default());
-    match Placement::of(&headers, backend, &options.placing(), Neighbours::default()).map_err(Error::from) {
+    let beside = Neighbours { taken, ..Neighbours::default() };
+    match Placement::of(&headers, backend, &options.placing(), beside).map_err(Error::from) {
         Ok(placement) => Ok(Ok(placement)),
         Err(Error::OutOfMemory(why)) => Ok(Err(why)),
         Err(e) => Err(e),

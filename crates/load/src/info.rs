@@ -6,7 +6,7 @@ use lamina_base::human_bytes;
 use lamina_disk::ReaderKind;
 use lamina_engine::Pooling;
 use lamina_plan::{KvDtype, Plan};
-use lamina_planner::{ClassHome, ExpertPlacement, Placement};
+use lamina_planner::{ClassHome, ExpertPlacement, OffloadReason, Placement};
 use lamina_quant::MIXES;
 use lamina_store::Checkpoint;
 use serde_json::Value;
@@ -144,6 +144,8 @@ pub fn type_name(ck: &Checkpoint) -> String {
 /// What a user should know of a model that is streamed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamInfo {
+    /// Why.
+    pub reason: OffloadReason,
     /// Bytes of weights in memory, of those that can be streamed.
     pub resident_bytes: u64,
     /// Bytes of weights that every step reads from disk.
@@ -166,9 +168,13 @@ impl StreamInfo {
     /// What a user is told at load.
     pub fn note(&self) -> String {
         let all = self.resident_bytes + self.streamed_bytes;
+        let why = match self.reason {
+            OffloadReason::Memory => "do not fit into memory",
+            OffloadReason::Asked => "are placed on disk, as asked,",
+        };
         let dense = (self.streamed_bytes > 0).then(|| {
             let (some, all) = (human_bytes(self.streamed_bytes), human_bytes(all));
-            format!("{some} of {all} of weights do not fit into memory and are read from disk in every step")
+            format!("{some} of {all} of weights {why} and are read from there in every step")
         });
         let experts = self.experts.as_ref().map(|e| {
             format!(
@@ -179,6 +185,10 @@ impl StreamInfo {
             )
         });
         let told: Vec<_> = dense.into_iter().chain(experts).collect();
-        format!("{} ({}); more memory or a smaller type is faster", told.join("; "), self.folder)
+        let faster = match self.reason {
+            OffloadReason::Memory => "more memory or a smaller type is faster",
+            OffloadReason::Asked => "all in memory is faster",
+        };
+        format!("{} ({}); {faster}", told.join("; "), self.folder)
     }
 }

@@ -10,6 +10,7 @@ mod company;
 mod device;
 mod divide;
 mod draft;
+mod encoder_backend;
 mod error;
 mod fit;
 mod forecast;
@@ -43,6 +44,7 @@ pub use approximate_experts::{ApproximateExperts, ExpertThreshold};
 pub use device::Device;
 pub use divide::open_beside;
 pub use draft::DraftSource;
+pub use encoder_backend::EncoderBackend;
 pub use error::{Error, Result};
 pub use fit::{MemoryFit, fit_on};
 pub use forecast::{forecast_beside, forecast_on};
@@ -55,9 +57,9 @@ pub use lamina_plan::AttentionSparsity;
 pub use lamina_planner::{
     BadValue, Bottleneck, CacheForecast, ClassHome, DeviceForecast, DiskForecast, DiskRate, DraftCost,
     DraftForecast, DraftSpeed, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
-    MachinesForecast, MemoryLimit, MemoryPart, Objective, Offload, PictureForecast, PictureSize,
-    PlacementPolicy, PlacementRule, ReplicasSpeed, ShardsForecast, SpeedForecast, SpeedQuality, StageLink,
-    StagesForecast, StreamOptions, SwapForecast, TierPercent,
+    MachinesForecast, MemoryLimit, MemoryPart, Objective, Offload, OffloadReason, PictureForecast,
+    PictureSize, PlacementPolicy, PlacementRule, ReplicasSpeed, ShardsForecast, SoundForecast, SoundSize,
+    SpeedForecast, SpeedQuality, StageLink, StagesForecast, StreamOptions, SwapForecast, TierPercent,
 };
 pub use lamina_ranks::{AppKey, MemoryRank, RankError, RankLine, RankList, StageList, ThreadBinding, greet};
 pub use local_ranks::LocalRanks;

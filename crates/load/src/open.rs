@@ -17,7 +17,7 @@ use crate::{
     pooling::pooling,
     rank_group::JoinedRanks,
     uploads::{Progress, upload},
-    vision::{PictureEncoder, SoundEncoder, find_encoder, picture_parts},
+    vision::{PictureEncoder, SoundEncoder, find_encoder, picture_parts, taken_by_encoders},
     vocab,
 };
 use lamina_arch::{Family, ModelSpec, SENSE_SECTIONS, Weights, is_sense};
@@ -105,12 +105,14 @@ pub(crate) fn open_placed(
     let (found, told) = find_encoder(ck, options)?;
     let raised = found.as_ref().map(|found| found.raised(options, &*backend));
     if let Some(found) = &found {
-        let (_, parts) = picture_parts(found, options, &*backend, None)?;
-        company.bytes += parts.iter().map(|part| part.bytes).sum::<u64>();
+        let own = options.encoders.apart_from(&*backend);
+        let (_, parts) = picture_parts(found, options, own.as_deref().unwrap_or(&*backend), None)?;
+        company.bytes += taken_by_encoders(options, &*backend, &parts)?;
     }
     let pictures = found.and_then(|found| PictureEncoder::new(found, ck, options, &*backend));
     let (sounds, heard) = SoundEncoder::find(ck, options, &*backend)?;
-    company.bytes += sounds.iter().flat_map(SoundEncoder::parts).map(|part| part.bytes).sum::<u64>();
+    let parts = sounds.as_ref().map_or(&[][..], SoundEncoder::parts);
+    company.bytes += taken_by_encoders(options, &*backend, parts)?;
     let options = raised.as_ref().unwrap_or(options);
     let mut model = build(ck, options, backend, (company, ranks), progress)?;
     let blind = pictures.is_none() && sounds.is_none();

@@ -5,6 +5,7 @@ use crate::{
     approximate_experts::{ApproximateExperts, ExpertThreshold},
     device::Device,
     draft::DraftSource,
+    encoder_backend::EncoderBackend,
     kv_swap::KvSwap,
     mmproj::MmprojChoice,
     read_settings,
@@ -62,6 +63,9 @@ settings! {
             /// The file with the encoder of pictures of a GGUF model, auto for the one beside it that fits, or off, which reads
             /// nothing of an encoder: text only [default: auto]
             mmproj: MmprojChoice = MmprojChoice::Auto, "FILE" {on ANSWERS};
+            /// Where encoders of pictures and sound run: cpu, cuda, cuda:1, or auto for the model's own device, as far as it has
+            /// room for both, and the CPU where a GPU has part of the model [default: auto]
+            mmproj_device: Device = Device::Auto, "DEVICE" {on ANSWERS};
             /// Most tokens of a picture, which trades detail for time, where the model's rule has a bound [default: its own]
             image_max_tokens: Option<usize> = None, "N" {from 1, on ANSWERS};
             /// Fewest tokens of a picture: smaller ones are enlarged, where the model's rule does so [default: its own]
@@ -153,6 +157,8 @@ settings! {
         reuse_prefixes: bool = true,
         + /// How many requests run and wait, and how prompts and answers share a step.
         policy: Policy = Policy::default(),
+        + /// What `mmproj_device` names, once it is opened.
+        encoders: EncoderBackend = EncoderBackend::default(),
         + /// Who is told what goes wrong beside requests.
         report: Reporter = Reporter::default(),
     }
@@ -319,6 +325,7 @@ mod tests {
         let want = [
             ("cache_disk", "10G"),
             ("mmproj", "auto"),
+            ("mmproj_device", "auto"),
             ("image_limit", "bytes=20MiB,pixels=64M,side=16384,all=256M,count=64"),
             ("image_cache", "512MiB"),
             ("kv_dtype", "f16"),

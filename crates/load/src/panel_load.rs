@@ -102,6 +102,7 @@ pub(crate) fn load_streamed(
     let largest = extents.iter().map(|e| e.extent.room()).max().unwrap_or(0);
     let reader = chosen_reader(options, &extents, stacks.as_deref());
     let info = StreamInfo {
+        reason: offload.reason,
         resident_bytes: rows.resident_bytes,
         streamed_bytes: rows.streamed_bytes,
         buffer_bytes: (largest * options.buffers.unwrap_or(BUFFERS)) as u64,

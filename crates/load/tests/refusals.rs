@@ -151,6 +151,35 @@ fn a_cache_that_does_not_fit_is_refused_and_one_that_nobody_asked_for_is_cut() {
     assert!(info.notes.iter().any(|n| n.contains("the context is cut")), "{:?}", info.notes);
 }
 
+/// The number before `unit` behind `start`, in `text`.
+fn told(text: &str, start: &str, unit: &str) -> f64 {
+    let (_, rest) = text.split_once(start).unwrap_or_else(|| panic!("no {start:?} in {text:?}"));
+    let (number, _) = rest.split_once(unit).unwrap_or_else(|| panic!("no {unit:?} in {text:?}"));
+    number.trim().parse().unwrap()
+}
+
+#[test]
+fn a_refusal_names_the_least_memory_and_the_longest_context_that_fit() {
+    let ck = packaged();
+    let free = |megabytes: f64| Toy { free: Some((megabytes * 1e6) as u64), ..Toy::default() };
+    let refusal = |toy: &Toy, options: &LoadOptions| match load(&ck, toy, options) {
+        Err(Error::OutOfMemory(text)) => text,
+        _ => panic!("was not refused for memory"),
+    };
+    let asked = context(64 * 100);
+    let text = refusal(&free(1.0), &asked);
+    let least = told(&text, "at least ", " MB have to be free");
+    // It is told in tenths of a megabyte, and found in steps of a mebibyte.
+    assert!(load(&ck, &free(least + 0.1), &asked).is_ok(), "{text}");
+    let text = refusal(&free(least - 1.2), &asked);
+    let most = told(&text, "a context of at most ", " tokens") as usize;
+    assert!(0 < most && most < 64 * 100, "{text}");
+    assert!(load(&ck, &free(least - 1.2), &context(most)).is_ok(), "{text}");
+    refusal(&free(least - 1.2), &context(most + 64));
+    // No context is short enough where weights alone take all.
+    assert!(!refusal(&free(1.0), &asked).contains("a context of at most"));
+}
+
 #[test]
 fn learned_positions_end_where_their_table_ends() {
     let dir = tempfile::tempdir().unwrap();

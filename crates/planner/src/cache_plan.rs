@@ -134,7 +134,7 @@ pub fn plan_cache(
     }
     if fit < wanted && asked.is_some() || fit < PAGE_LEN {
         return Err(PlannerError::OutOfMemory(format!(
-            "a context of {wanted} tokens needs {}, but {} are left for it: ask for at most {fit} tokens or use kv_dtype=\"q8_0\"",
+            "a context of {wanted} tokens needs {}, but {} are left for it: use kv_dtype=\"q8_0\"",
             human_bytes(groups.sequence(wanted) as u64),
             human_bytes(budget as u64)
         )));
@@ -157,8 +157,7 @@ pub fn fixed_cache(cache: &CachePlan, groups: &GroupBytes, free: Option<u64>) ->
     let bytes = groups.all(&cache.pages) as u64;
     match free {
         Some(free) if bytes > free / 5 * 4 => Err(PlannerError::OutOfMemory(format!(
-            "the part of a cache of {} tokens that is beside a device needs {}, but {} are left for it: ask for a smaller \
-             context or use kv_dtype=\"q8_0\"",
+            "the part of a cache of {} tokens that is beside a device needs {}, but {} are left for it: use kv_dtype=\"q8_0\"",
             cache.context,
             human_bytes(bytes),
             human_bytes(free)

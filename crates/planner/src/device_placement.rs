@@ -72,6 +72,8 @@ pub struct DeviceQuestion<'a> {
     pub device: &'a dyn Backend,
     /// Has the rest.
     pub host: &'a dyn Backend,
+    /// Bytes of the device that others take.
+    pub taken: u64,
 }
 
 impl DeviceQuestion<'_> {
@@ -91,6 +93,7 @@ impl DeviceQuestion<'_> {
         let sent = SentWeights::of(self.device, plan, &homes, &sizes)?;
         let sizes = sent.without(sizes);
         let free = self.options.memory_of(self.device).map_or(u64::MAX >> 1, |m| m.free);
+        let free = free.saturating_sub(self.taken);
         let usable = free - free / SLACK;
         let (steps, working) = self.steps(&units, free)?;
         let all: Vec<&DeviceUnit> = units.iter().collect();

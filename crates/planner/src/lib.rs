@@ -26,6 +26,7 @@ mod forecast;
 mod hardware;
 mod hits;
 mod layer_cost;
+mod least_memory;
 mod measure;
 mod memory_parts;
 mod memory_question;
@@ -58,8 +59,8 @@ pub use forecast::{
     Bottleneck, CacheForecast, DeviceForecast, DiskForecast, DividedSpeeds, DraftCost, DraftForecast,
     DraftSpeed, EXPERT_USES, Forecast, ForecastAdvice, ForecastModel, ForecastQuestion, HitForecast,
     JobForecast, MachinesForecast, ModelFiles, PictureForecast, PictureSize, ReplicasSpeed, ShardRound,
-    ShardedCost, ShardsForecast, SpeedForecast, StageLink, StagedCost, StagesForecast, SwapForecast,
-    bytes_per_token,
+    ShardedCost, ShardsForecast, SoundForecast, SoundSize, SpeedForecast, StageLink, StagedCost,
+    StagesForecast, SwapForecast, bytes_per_token,
 };
 pub use hardware::{Hardware, ProductSpeed};
 pub use hits::{ExpertHits, FoundExperts};
@@ -80,5 +81,5 @@ pub use search::{
 };
 pub use speed_table::{DiskRate, MeasuredSpeeds, READERS, SpeedQuality, SpeedTable};
 pub use step_sizes::stored_types;
-pub use weights::{WeightOffload, WeightPlacement};
+pub use weights::{OffloadReason, WeightOffload, WeightPlacement};
 pub use work::{OpWork, PastWork, ProductWork, WeightForm, works};

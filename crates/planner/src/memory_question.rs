@@ -10,7 +10,7 @@ use crate::{
     options::PlacementOptions,
     rows::place_rows,
     rules::Home,
-    weights::WeightOffload,
+    weights::{OffloadReason, WeightOffload},
 };
 use lamina_base::human_bytes;
 use lamina_plan::{
@@ -38,6 +38,7 @@ const SLACK: Range<u64> = 8 << 20..256 << 20;
 pub(crate) const LEAST_ROWS: usize = 32;
 
 /// What has to fit.
+#[derive(Clone, Copy)]
 pub(crate) struct MemoryQuestion<'a> {
     pub model: &'a ModelHeaders<'a>,
     pub backend: &'a dyn Backend,
@@ -141,7 +142,9 @@ impl MemoryQuestion<'_> {
         };
         let layouts: Vec<_> = all.map(layout).collect();
         let homes = policy.homes(self.plan(), &layouts)?;
-        let problem = match !self.asks_for_disk() && self.fits(free)? {
+        let (asked, fits) = (self.asks_for_disk(), self.fits(free)?);
+        let reason = if asked && fits { OffloadReason::Asked } else { OffloadReason::Memory };
+        let problem = match !asked && fits {
             false => None,
             true => match self.resident() {
                 Ok(_) => return Ok(None),
@@ -165,7 +168,7 @@ impl MemoryQuestion<'_> {
         let resident = self.as_ruled(resident, fixed, &homes)?;
         let (resident, experts) = self.divide(resident, streamable, experts);
         let rows = place_rows(self.plan().clone(), &layouts, &homes, resident, piece);
-        Ok(Some((cache, limits, WeightOffload { layouts, rows, experts })))
+        Ok(Some((cache, limits, WeightOffload { reason, layouts, rows, experts })))
     }
 
     /// True where something is to be read from disk even if all fits.
@@ -226,7 +229,7 @@ impl MemoryQuestion<'_> {
         let kept: u64 = kept.map(|i| self.sizes[i].bytes).sum();
         if kept > resident {
             return Err(PlannerError::OutOfMemory(format!(
-                "rules keep {} of weights in memory, but {} are left for them: allow more memory, or let fewer stay",
+                "rules keep {} of weights in memory, but {} are left for them: let fewer stay",
                 human_bytes(kept),
                 human_bytes(resident)
             )));
@@ -298,8 +301,7 @@ impl MemoryQuestion<'_> {
                 let parts = parts.iter().filter(|p| p.1 > 0);
                 let list: Vec<_> = parts.map(|(what, n)| format!("{} for {what}", human_bytes(*n))).collect();
                 Err(PlannerError::OutOfMemory(format!(
-                    "{} of memory can be had, but even with weights that are read from disk the model needs {}: {}; \
-                     ask for a smaller context, or allow more memory",
+                    "{} of memory can be had, but even with weights that are read from disk the model needs {}: {}",
                     human_bytes(free),
                     human_bytes(need),
                     list.join(", ")

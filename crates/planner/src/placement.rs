@@ -4,7 +4,8 @@ use crate::{
     cache_plan::CachePlan,
     class_home::{ClassHome, class_homes},
     device_placement::DevicePlacement,
-    error::{PlannerError, Result},
+    error::Result,
+    least_memory::held,
     memory_question::MemoryQuestion,
     model::ModelHeaders,
     options::PlacementOptions,
@@ -28,6 +29,10 @@ pub struct Placement {
     pub device: Option<DevicePlacement>,
     /// Bytes of all weights and of the cache, those of a head included.
     pub bytes: u64,
+    /// Bytes that the process held already, of the memory that is counted.
+    pub held: u64,
+    /// Most bytes that may be held, those of `held` included; none where nothing says what there is.
+    pub budget: Option<u64>,
     /// Bytes of the cache that a token takes, wherever its layers lie.
     pub token_bytes: f64,
     /// Pages of a head.
@@ -77,19 +82,13 @@ impl Placement {
             group: paged,
             fixed: device.as_ref().map(|d| &d.cache),
         };
-        let resident = || question.resident().map(|(cache, limits)| (cache, limits, None));
-        let (cache, limits, offload) = match question.offloaded() {
-            Ok(Some((cache, limits, offload))) => (cache, limits, Some(offload)),
-            Ok(None) => resident()?,
-            // Buffers may take more than a small model that is whole.
-            Err(PlannerError::OutOfMemory(why)) if !question.asks_for_disk() => {
-                resident().map_err(|_| PlannerError::OutOfMemory(why))?
-            }
-            Err(e) => return Err(e),
-        };
+        let (cache, limits, offload) = question.answered().map_err(|e| question.with_way_out(e))?;
         let weights = sizes.iter().map(|size| size.bytes).sum::<u64>() + model.head.bytes;
         let page = all_page_bytes(backend, plan, &kv) + model.head.page_bytes;
+        let held = held(options, backend.capabilities().shares_memory, question.memory);
         Ok(Placement {
+            held,
+            budget: question.memory.map(|m| m.free + held),
             layers: LayerRoom::of(backend, &plan.kv, &limits),
             bytes: weights + groups.all(&cache.pages) as u64,
             token_bytes: page as f64 / PAGE_LEN as f64,

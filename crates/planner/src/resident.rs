@@ -62,8 +62,7 @@ impl MemoryQuestion<'_> {
         let (one, free) = (self.short_cache(self.model.context.min(512)), free.unwrap_or(0));
         let need = self.machine_bytes(self.plan(), &self.limits(step, &one, Some(free)))?;
         Err(PlannerError::OutOfMemory(format!(
-            "a cache of {} tokens and what steps of {} rows work with take {} beside the weights, but {} are left: ask for a \
-             smaller context, or allow more memory",
+            "a cache of {} tokens and what steps of {} rows work with take {} beside the weights, but {} are left",
             one.context,
             step.rows,
             human_bytes(need),

@@ -11,8 +11,19 @@ pub struct WeightPlacement {
     pub offload: Option<WeightOffload>,
 }
 
+/// Why weights are read from disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OffloadReason {
+    /// Memory does not hold all of them.
+    Memory,
+    /// All would fit, but a rule or an option places them there.
+    Asked,
+}
+
 /// Weights that are read from disk while they are used.
 pub struct WeightOffload {
+    /// Why.
+    pub reason: OffloadReason,
     /// How the weights of the plan lie in memory.
     pub layouts: Vec<Option<WeightLayout>>,
     /// The plan cut into rows that stay and rows that are read in every step.

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// The forecast as JSON, and as the command line tells it.
 #[pyfunction]
-#[pyo3(signature = (path, options, loras, *, batch, prompt, gen_tokens, measure, image, machines, link))]
+#[pyo3(signature = (path, options, loras, *, batch, prompt, gen_tokens, measure, image, audio, machines, link))]
 #[allow(clippy::too_many_arguments)]
 pub fn plan(
     py: Python<'_>,
@@ -24,6 +24,7 @@ pub fn plan(
     gen_tokens: usize,
     measure: bool,
     image: Option<(u32, u32)>,
+    audio: Option<f64>,
     machines: Vec<usize>,
     link: &str,
 ) -> Result<(String, String)> {
@@ -35,6 +36,7 @@ pub fn plan(
         gen_tokens,
         measure,
         image,
+        audio,
         machines,
         link,
         ..ForecastQuestion::default()

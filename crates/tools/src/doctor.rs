@@ -4,7 +4,7 @@ use lamina::{
     Device, Result, backend_on, devices,
     disk::{ReaderKind, ReaderRates, cache_folder, probe_readers},
 };
-use lamina_base::{DType, available_memory, human_bytes};
+use lamina_base::{DType, available_memory, cpu_name, human_bytes};
 use lamina_plan::{About, Backend, KernelBits, LeftOutKernels, Memory, ReadSpeed};
 use lamina_simd::{Isa, instructions_without_kernels};
 use serde_json::{Value, json};
@@ -52,6 +52,8 @@ pub fn doctor() -> Result<Value> {
     let disk = disk_rates();
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
+        "system": format!("{} on {}", std::env::consts::OS, std::env::consts::ARCH),
+        "processor": cpu_name(),
         "isa": about.kernels,
         "isas": Isa::usable().iter().map(|i| i.name()).collect::<Vec<_>>(),
         "without_kernels": instructions_without_kernels(),

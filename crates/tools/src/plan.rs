@@ -6,12 +6,13 @@ use crate::{
 };
 use lamina::{
     CacheForecast, ClassHome, DeviceForecast, DraftForecast, DraftSpeed, Forecast, ForecastAdvice,
-    JobForecast, MemoryPart, PictureForecast, PictureSize, SpeedQuality, SwapForecast,
+    JobForecast, MemoryPart, PictureForecast, PictureSize, SoundForecast, SoundSize, SpeedQuality,
+    SwapForecast,
 };
 use lamina_base::human_bytes;
 use lamina_plan::ReadSource;
 use serde_json::{Map, Value, json};
-use std::fmt::Write;
+use std::{fmt::Write, path::PathBuf};
 
 /// Lines for people: model, memory, disk, speed, and what could be changed.
 pub fn plan_report(forecast: &Forecast) -> String {
@@ -21,6 +22,7 @@ pub fn plan_report(forecast: &Forecast) -> String {
         lines.push(("model", model(forecast)));
         lines.push(("memory", memory(forecast)));
         lines.extend(forecast.pictures.as_ref().map(|pictures| ("pictures", describe_pictures(pictures))));
+        lines.extend(forecast.sounds.as_ref().map(|sounds| ("sounds", describe_sounds(sounds))));
         lines.extend(forecast.device.as_ref().map(|device| ("device", describe_device(device))));
         lines.extend(forecast.disk.as_ref().map(|_| ("disk", disk(forecast))));
         lines.extend(
@@ -66,18 +68,59 @@ fn memory(forecast: &Forecast) -> String {
     let part = |p: &MemoryPart| format!("{} {}", human_bytes(p.bytes), p.name);
     let parts: Vec<_> = forecast.memory.iter().map(part).collect();
     let budget = forecast.budget.map_or(String::new(), |b| format!(" of {}", human_bytes(b)));
+    let cut = forecast.cut_from.map_or(String::new(), |from| format!(", cut from {from}"));
     format!(
-        "{}{budget} = {}; {} tokens of context",
+        "{}{budget} = {}; {} tokens of context{cut}",
         human_bytes(forecast.memory_bytes()),
         parts.join(" + "),
         forecast.context
     )
 }
 
+/// An encoder of this name, its file and device, and bytes of its weights and of what it works in.
+fn encoder(
+    (name, file, device): (&str, Option<&PathBuf>, Option<&String>),
+    weights: u64,
+    working: u64,
+) -> String {
+    let from = file.map_or(String::new(), |file| format!(" of {}", file.display()));
+    let on = device.map_or(String::new(), |device| format!(" on {device}"));
+    let (weights, working) = (human_bytes(weights), human_bytes(working));
+    format!("{name} encoder{from}{on}: {weights} of weights, {working} to work in")
+}
+
+fn describe_sounds(sounds: &SoundForecast) -> String {
+    let encoder = encoder(
+        (sounds.encoder, sounds.file.as_ref(), sounds.device.as_ref()),
+        sounds.weights,
+        sounds.working,
+    );
+    let Some(s) = sounds.sound else { return encoder };
+    format!(
+        "{encoder}; {} s are {} rows in {} pieces: {} tokens, {} of rows",
+        s.seconds,
+        s.encoded.1,
+        s.encoded.0,
+        s.tokens,
+        human_bytes(s.row_bytes)
+    )
+}
+
+fn sounds_json(sounds: &SoundForecast) -> Value {
+    let sound = |s: SoundSize| {
+        json!({"seconds": s.seconds, "pieces": s.encoded.0, "encoded": s.encoded.1, "tokens": s.tokens,
+               "row_bytes": s.row_bytes})
+    };
+    json!({"encoder": sounds.encoder, "mmproj": sounds.file, "device": sounds.device, "weight_bytes": sounds.weights,
+           "working_bytes": sounds.working, "sound": sounds.sound.map(sound)})
+}
+
 fn describe_pictures(pictures: &PictureForecast) -> String {
-    let from = pictures.file.as_ref().map_or(String::new(), |file| format!(" of {}", file.display()));
-    let (weights, working) = (human_bytes(pictures.weights), human_bytes(pictures.working));
-    let encoder = format!("{} encoder{from}: {weights} of weights, {working} to work in", pictures.encoder);
+    let encoder = encoder(
+        (pictures.encoder, pictures.file.as_ref(), pictures.device.as_ref()),
+        pictures.weights,
+        pictures.working,
+    );
     let Some(p) = pictures.picture else { return encoder };
     format!(
         "{encoder}; {} x {} is seen as {} x {}: {} patches, {} tokens, {} of rows",
@@ -96,7 +139,7 @@ fn pictures_json(pictures: &PictureForecast) -> Value {
         json!({"size": [p.size.0, p.size.1], "resized": [p.resized.0, p.resized.1], "patches": p.patches,
                "tokens": p.tokens, "row_bytes": p.row_bytes})
     };
-    json!({"encoder": pictures.encoder, "mmproj": pictures.file, "weight_bytes": pictures.weights,
+    json!({"encoder": pictures.encoder, "mmproj": pictures.file, "device": pictures.device, "weight_bytes": pictures.weights,
            "working_bytes": pictures.working, "picture": pictures.picture.map(picture)})
 }
 
@@ -123,7 +166,11 @@ fn disk(forecast: &Forecast) -> String {
             format!("{} of panels written at the first load{free}", human_bytes(bytes))
         }
     };
-    let measured = if disk.rate.measured { "measured now" } else { "assumed: nothing could be read" };
+    let measured = if disk.rate.measured {
+        "measured now"
+    } else {
+        "assumed: no file of the model is large enough to measure"
+    };
     let hits = disk.hits.map_or(String::new(), |hits| {
         let from = if hits.counted { "by earlier runs" } else { "assumed: no run has counted yet" };
         format!(" with {:.0} % of what a token asks for ({from})", 100.0 * hits.share)
@@ -275,7 +322,9 @@ pub fn plan_json(forecast: &Forecast) -> Value {
         "memory": { "budget": forecast.budget, "total": forecast.memory_bytes(), "parts": parts },
         "placement": placement_json(&forecast.placement),
         "pictures": forecast.pictures.as_ref().map(pictures_json),
+        "sounds": forecast.sounds.as_ref().map(sounds_json),
         "context": forecast.context,
+        "context_cut_from": forecast.cut_from,
         "disk": disk,
         "device": device,
         "swap": swap,

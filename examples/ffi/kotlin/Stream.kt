@@ -7,7 +7,7 @@ import com.sun.jna.ptr.PointerByReference
 
 @Structure.FieldOrder(
     "size", "kind", "index", "call", "text", "textLength", "tokens", "logprobs", "tokenCount",
-    "finish", "details", "promptTokens", "cachedTokens", "completionTokens", "reasoningTokens",
+    "finish", "details", "promptTokens", "cachedTokens", "completionTokens", "reasoningTokens"
 )
 class LaminaEvent : Structure() {
     @JvmField var size = 0
@@ -49,6 +49,6 @@ fun main(args: Array<String>) {
     lib.lamina_model_free(model.value) // the request keeps it
     val event = LaminaEvent().apply { size = size() }
     while (lib.lamina_request_next(request.value, -1, event, error).also(::check) == 0)
-        print(event.text!!.getByteArray(0, event.textLength.toInt()).decodeToString())
+        print(String(event.text!!.getByteArray(0, event.textLength.toInt()), Charsets.UTF_8))
     lib.lamina_request_free(request.value)
 }

@@ -24,10 +24,20 @@ pub struct SoundPiece {
 impl SoundSpec {
     /// The layout of a sound.
     pub fn layout(&self, sound: &Sound) -> SoundLayout {
-        let (all, piece) = (sound.len_at(self.mel.rate), self.mel.piece);
+        self.layout_of(sound.len_at(self.mel.rate), sound.seconds())
+    }
+
+    /// The layout of a sound of so many seconds.
+    pub fn layout_of_length(&self, seconds: f64) -> SoundLayout {
+        self.layout_of((seconds * f64::from(self.mel.rate)).ceil() as usize, seconds)
+    }
+
+    /// The layout of `all` samples of the encoder's rate.
+    fn layout_of(&self, all: usize, seconds: f64) -> SoundLayout {
+        let piece = self.mel.piece;
         let lens = (0..all).step_by(piece).map(|first| (all - first).min(piece));
         let pieces = lens.map(|len| self.piece(len.div_ceil(self.mel.hop))).collect();
-        SoundLayout { seconds: sound.seconds(), pieces }
+        SoundLayout { seconds, pieces }
     }
 
     /// Rows of a second of sound.

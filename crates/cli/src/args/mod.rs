@@ -40,7 +40,7 @@ pub use serve::ServeFlags;
 #[cfg(feature = "client")]
 pub use server::ServerArgs;
 pub use size::size;
-pub use sound::SoundArgs;
+pub use sound::{SoundArgs, seconds};
 pub use tools::ToolArgs;
 #[cfg(feature = "convert")]
 pub use types::TypeArgs;

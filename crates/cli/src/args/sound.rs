@@ -1,7 +1,10 @@
 //! Sounds of a prompt.
 
 use crate::error::Result;
-use lamina::{Model, SoundInput, sound::Sound};
+use lamina::{
+    Model, SoundInput,
+    sound::{Sound, SoundLimits},
+};
 use std::{path::PathBuf, sync::Arc};
 
 /// Sounds beside a prompt.
@@ -22,5 +25,29 @@ impl SoundArgs {
         let names: Vec<String> = self.audio.iter().map(|path| path.display().to_string()).collect();
         let files = self.audio.iter().map(|path| SoundInput::File(path));
         Ok(model.read_sounds(names.iter().map(String::as_str).zip(files))?)
+    }
+}
+
+/// Seconds of a sound, as in `30` or `1.5s`.
+///
+/// # Errors
+/// What would be some.
+pub fn seconds(text: &str) -> std::result::Result<f64, String> {
+    let number = text.trim().strip_suffix('s').unwrap_or(text.trim()).parse().ok();
+    let most = f64::from(SoundLimits::default().seconds);
+    let seconds = number.filter(|&seconds: &f64| seconds > 0.0 && seconds <= most);
+    seconds.ok_or_else(|| format!("must be seconds of sound, such as 30, and at most {most}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds;
+
+    #[test]
+    fn lengths_are_seconds() {
+        assert_eq!((seconds("30"), seconds("1.5s")), (Ok(30.0), Ok(1.5)));
+        for wrong in ["", "s", "0", "-1", "nan", "inf", "1801", "a.wav", "30ms"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
     }
 }

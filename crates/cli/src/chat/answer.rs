@@ -24,12 +24,14 @@ impl ChatLoop {
 
     /// Adds the answer to the conversation and says why it ended, where that is not plain.
     fn keep(&mut self, reply: &Reply) {
+        let is_empty = reply.text.trim().is_empty() && reply.calls.is_empty();
         match reply.ending {
+            ReplyEnd::Complete if is_empty => note("the model ended its answer at once: it is empty"),
             ReplyEnd::Complete => {}
             ReplyEnd::Stopped => note("stopped"),
             ReplyEnd::Limit(words) => note(words),
         }
-        if reply.ending == ReplyEnd::Stopped && reply.text.trim().is_empty() && reply.calls.is_empty() {
+        if reply.ending == ReplyEnd::Stopped && is_empty {
             // Two messages of the user in a row are what many templates refuse.
             self.session.undo();
         } else {

@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{
-    args::{LoadArgs, PlotArgs, pixels, positive},
+    args::{LoadArgs, PlotArgs, pixels, positive, seconds},
     error::{CliError, Result},
     model_path, output,
     progress::spinner,
@@ -10,7 +10,9 @@ use crate::{
 };
 use indicatif::DecimalBytes;
 use lamina::{Profile, files::read_given, image::PixelSize};
-use lamina_tools::bench::{self, BenchOptions, BenchPicture, DraftedSpeed, JobSpeed, PictureReport, Speed};
+use lamina_tools::bench::{
+    self, BenchOptions, BenchPicture, BenchSound, DraftedSpeed, JobSpeed, MediaReport, Speed,
+};
 use std::path::{Path, PathBuf};
 
 /// Measure the speed of a model, or of a server, with random tokens
@@ -19,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// same run with the same threads: what decoding reaches of it says how good the speed is for this machine.
 #[derive(clap::Args)]
 pub struct BenchArgs {
-    /// GGUF file or Hugging Face folder
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model
     pub(super) model: Option<PathBuf>,
     /// Prompt lengths, such as 128,512; 0 measures none
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "512")]
@@ -46,6 +48,10 @@ pub struct BenchArgs {
     /// decoding is measured too
     #[arg(long, value_name = "WxH|FILE", conflicts_with_all = ["depth", "throughput", "profile"])]
     image: Option<String>,
+    /// Measure a sound instead: its spectrum, encoding and prompt, of noise of so many seconds, or of a file, whose decoding is
+    /// measured too
+    #[arg(long, value_name = "SECONDS|FILE", conflicts_with_all = ["depth", "throughput", "profile", "image"])]
+    audio: Option<String>,
     /// Take the time of each operator, too
     #[arg(long)]
     profile: bool,
@@ -78,20 +84,20 @@ impl Execute for BenchArgs {
         let spinner = spinner();
         spinner.set_message("loading");
         let mut note = |what: &str| spinner.set_message(what.to_owned());
-        if let Some(image) = &self.image {
-            let of = match pixels(image) {
-                Ok((width, height)) => BenchPicture::Noise(PixelSize::new(width, height)),
-                Err(_) => BenchPicture::File(image.into()),
-            };
-            let seen = bench::pictures(path.as_deref(), &load, &of, self.repeat, &mut note);
+        let path = path.as_deref();
+        let picture = self.image.as_deref().map(picture);
+        let seen = picture.map(|of| bench::pictures(path, &load, &of, self.repeat, &mut note));
+        let sound = self.audio.as_deref().map(sound);
+        let heard = sound.map(|of| bench::sounds(path, &load, &of, self.repeat, &mut note));
+        if let Some(measured) = seen.or(heard) {
             spinner.finish_and_clear();
-            let seen = seen?;
+            let measured = measured?;
             return match self.json {
-                true => output::json(&seen.json()),
-                false => output::text(&picture_report(&seen)),
+                true => output::json(&measured.json()),
+                false => output::text(&media_report(&measured)),
             };
         }
-        let results = bench::run(path.as_deref(), &load, &options, &mut note);
+        let results = bench::run(path, &load, &options, &mut note);
         spinner.finish_and_clear();
         let results = results?;
         self.plot.write(|| crate::plots::bench(&results))?;
@@ -127,10 +133,23 @@ fn report(b: &bench::BenchReport) -> String {
     text
 }
 
-/// What a picture takes, part by part.
-fn picture_report(seen: &PictureReport) -> String {
-    let info = &seen.info;
-    let [parts, answers] = seen.medians();
+/// Noise of a size, or else a file.
+fn picture(given: &str) -> BenchPicture {
+    match pixels(given) {
+        Ok((width, height)) => BenchPicture::Noise(PixelSize::new(width, height)),
+        Err(_) => BenchPicture::File(given.into()),
+    }
+}
+
+/// Noise of a length, or else a file.
+fn sound(given: &str) -> BenchSound {
+    seconds(given).map_or_else(|_| BenchSound::File(given.into()), BenchSound::Noise)
+}
+
+/// What a picture or a sound takes, part by part.
+fn media_report(measured: &MediaReport) -> String {
+    let info = &measured.info;
+    let [parts, answers] = measured.times.medians();
     let all: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
     let row = |name: &str, seconds: f64, share: String| {
         vec![name.to_owned(), format!("{:.2}", 1e3 * seconds), share]
@@ -140,13 +159,7 @@ fn picture_report(seen: &PictureReport) -> String {
     let head = pairs([
         ("model", info.path.clone()),
         ("device", format!("{} ({}), {} threads", info.device, info.isa, info.threads)),
-        (
-            "picture",
-            format!(
-                "{}, seen as {}: {} patches, {} tokens",
-                seen.size, seen.resized, seen.patches, seen.tokens
-            ),
-        ),
+        (measured.subject.kind(), format!("{}, {} tokens", measured.subject, measured.tokens)),
     ]);
     format!("{head}\n{}", table(&["part", "ms", "share"], &[1, 2], parts.chain(answers)))
 }

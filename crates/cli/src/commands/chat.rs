@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// Ctrl-C stops an answer, Ctrl-D quits. Without a terminal each line of stdin is a message, and stdout has the answers.
 #[derive(clap::Args)]
 pub struct ChatArgs {
-    /// GGUF file or Hugging Face folder
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model
     pub(super) model: Option<PathBuf>,
     /// System prompt: who the model is to be
     #[arg(long, value_name = "TEXT")]

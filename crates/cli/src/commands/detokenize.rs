@@ -14,7 +14,7 @@ use std::path::Path;
 #[derive(clap::Args)]
 #[command(override_usage = "lamina detokenize [OPTIONS] [MODEL] IDS...")]
 pub struct DetokenizeArgs {
-    /// GGUF file or Hugging Face folder
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model
     model: Option<String>,
     /// Ids with spaces or commas between them; `-` reads them from stdin
     ids: Vec<String>,

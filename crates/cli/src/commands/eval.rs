@@ -22,7 +22,7 @@ pub struct EvalArgs {
     /// The questions, JSON lines; `-` reads stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// GGUF file or Hugging Face folder
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model
     #[arg(short, long, value_name = "MODEL")]
     model: Option<PathBuf>,
     /// Another model, which gets the same questions behind the first one

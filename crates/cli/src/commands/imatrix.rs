@@ -23,7 +23,7 @@ use std::{path::PathBuf, time::Instant};
 /// kept. The file is one that llama.cpp reads, too.
 #[derive(clap::Args)]
 pub struct ImatrixArgs {
-    /// GGUF file or Hugging Face folder, best unquantized
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model, best unquantized
     model: Option<PathBuf>,
     /// The text; `-` reads stdin
     #[arg(short, long)]

@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 /// Only headers are read, so this is quick for any size.
 #[derive(clap::Args)]
 pub struct InspectArgs {
-    /// GGUF file or Hugging Face folder
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model
     model: Option<PathBuf>,
     /// Write one JSON object
     #[arg(long)]

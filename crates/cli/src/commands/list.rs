@@ -1,7 +1,11 @@
 //! `lamina list`: models that are on this machine.
 
 use super::Execute;
-use crate::{error::Result, output, table::table};
+use crate::{
+    error::Result,
+    output::{self, note},
+    table::table,
+};
 use indicatif::{DecimalBytes, HumanDuration};
 use lamina::{
     available_memory,
@@ -42,6 +46,9 @@ impl Execute for ListArgs {
             return output::json(
                 &json!({ "models": listed.iter().map(ListedModel::json).collect::<Vec<_>>() }),
             );
+        }
+        if listed.is_empty() {
+            note("no models are here yet: `lamina search WORDS` finds some, `lamina pull NAME` fetches one");
         }
         let heads = ["name", "size", "type", "used last", "fits"];
         output::text(&table(&heads, &[1], listed.iter().map(ListedModel::row)))

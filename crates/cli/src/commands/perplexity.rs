@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// model, in the figures that quantizers publish: KL divergence, change of the probability of the text's tokens, same top.
 #[derive(clap::Args)]
 pub struct PerplexityArgs {
-    /// GGUF file or Hugging Face folder
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model
     model: Option<PathBuf>,
     /// The text; `-` reads stdin
     #[arg(short, long, required_unless_present = "logits")]

@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{
-    args::{LoadArgs, PlotArgs, pixels, positive},
+    args::{LoadArgs, PlotArgs, pixels, positive, seconds},
     error::{CliError, Result},
     exit::FAILED,
     model_path, output,
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// that are asked about.
 #[derive(clap::Args)]
 pub struct PlanArgs {
-    /// GGUF file or Hugging Face folder
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model
     model: Option<PathBuf>,
     /// Sequences that decode at once
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,32", value_parser = positive())]
@@ -34,6 +34,9 @@ pub struct PlanArgs {
     /// A picture, such as 1280x720: what it takes of a prompt and of memory
     #[arg(long, value_name = "WxH", value_parser = pixels)]
     image: Option<(u32, u32)>,
+    /// A sound of so many seconds: what it takes of a prompt and of memory
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    audio: Option<f64>,
     /// Numbers of machines like this one: what they make of it as stages, as shards (tensor parallel), and as replicas
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive())]
     machines: Vec<usize>,
@@ -56,13 +59,14 @@ impl Execute for PlanArgs {
     const NAME: &'static str = "plan";
 
     fn execute(self) -> Result<()> {
-        let PlanArgs { batch, prompt, measure, image, machines, link, .. } = self;
+        let PlanArgs { batch, prompt, measure, image, audio, machines, link, .. } = self;
         let question = ForecastQuestion {
             batch,
             prompt,
             gen_tokens: self.r#gen,
             measure,
             image,
+            audio,
             machines,
             link,
             ..ForecastQuestion::default()

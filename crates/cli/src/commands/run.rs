@@ -23,7 +23,7 @@ use std::ffi::OsString;
 #[derive(clap::Args)]
 #[command(override_usage = "lamina run [OPTIONS] [MODEL] PROMPT")]
 pub struct RunArgs {
-    /// GGUF file or Hugging Face folder
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model
     pub(super) model: Option<OsString>,
     /// What to continue; `-` or nothing reads it from stdin
     pub(super) prompt: Option<OsString>,

@@ -26,7 +26,7 @@ use std::{
 #[derive(clap::Args)]
 #[command(override_usage = "lamina serve [OPTIONS] [[NAME=]MODEL]...")]
 pub struct ServeArgs {
-    /// GGUF file or Hugging Face folder, and what requests call it
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model, and what requests call it
     #[arg(value_name = "[NAME=]MODEL", value_parser = named)]
     models: Vec<NamedPath>,
     /// File of options and models, in TOML; what the command line says wins

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// With MODEL the exit code is 1 when it cannot be run. Only headers are read.
 #[derive(clap::Args)]
 pub struct SupportArgs {
-    /// GGUF file or Hugging Face folder; without one, all that this program knows
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model; without one, all that this program knows
     model: Option<PathBuf>,
     /// Write one JSON object
     #[arg(long)]

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 #[derive(clap::Args)]
 #[command(override_usage = "lamina tokenize [OPTIONS] [MODEL] TEXT")]
 pub struct TokenizeArgs {
-    /// GGUF file or Hugging Face folder
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model
     model: Option<OsString>,
     /// The text; `-` or nothing reads it from stdin
     text: Option<OsString>,

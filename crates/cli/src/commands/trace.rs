@@ -32,7 +32,7 @@ const TOKENS: usize = 64;
 #[derive(clap::Args)]
 #[command(override_usage = "lamina trace [OPTIONS] [MODEL] PROMPT")]
 pub struct TraceArgs {
-    /// GGUF file or Hugging Face folder, or a recording
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model, or a recording
     model: Option<OsString>,
     /// What to continue; `-` or nothing reads it from stdin
     prompt: Option<OsString>,

@@ -210,6 +210,8 @@ fn doctor_knows_the_machine() {
     let v = lamina(&["doctor", "--json"]).json();
     for key in [
         "version",
+        "system",
+        "processor",
         "isa",
         "isas",
         "threads",

@@ -102,3 +102,25 @@ fn an_inspection_tells_what_hears() {
     assert_eq!(hearing["tokens_per_second"], json!(25.0));
     assert!(lamina(&["inspect", &model]).ok().contains("qwen2_audio encoder of sound"));
 }
+
+#[test]
+fn plans_and_benches_tell_what_sounds_take() {
+    let Some(model) = shared("golden-vision/qwen2-audio") else { return };
+    let plan = lamina(&["plan", &model, "--audio", "1.5", "--json"]).json();
+    let heard = &plan["sounds"];
+    assert_eq!((&heard["sound"]["seconds"], &heard["sound"]["tokens"]), (&json!(1.5), &json!(37)));
+    assert_eq!(plan["memory"]["parts"]["sound_encoder"], heard["weight_bytes"]);
+    assert!(lamina(&["plan", &model, "--audio", "1.5s"]).ok().contains("37 tokens"));
+    assert!(lamina(&["plan", &packaged(), "--audio", "2"]).error(1).contains("does not hear"));
+    assert!(lamina(&["plan", &packaged(), "--json"]).json()["sounds"].is_null());
+    lamina(&["plan", &model, "--audio", "0"]).error(2);
+
+    let bench = lamina(&["bench", &model, "--audio", SWEEP, "--repeat", "2", "--json"]).json();
+    for part in ["decode_s", "spectrum_s", "encode_s", "prefill_s", "ttft_s", "ttft_cached_s"] {
+        assert_eq!(bench[part].as_array().unwrap().len(), 2, "{part}");
+    }
+    assert_eq!((&bench["tokens"], &bench["seconds"]), (&json!(37), &json!(1.5)));
+    let noise = lamina(&["bench", &model, "--audio", "0.5", "--repeat", "1"]).ok();
+    assert!(noise.contains("spectrum") && !noise.contains("decode"), "{noise}");
+    assert!(lamina(&["bench", &packaged(), "--audio", "1"]).error(1).contains("does not hear"));
+}

@@ -3,11 +3,11 @@
 mod advice;
 mod guesses;
 mod machines;
-mod pictures;
+mod media;
 
 use crate::{
     company::{Company, DraftFiles, head_sizes},
-    divide::{has_all, on_device},
+    divide::{divided_options, encoders_on_host, has_all, on_device},
     error::{Error, Result},
     headers::OpenedModel,
     model_plan::keep,
@@ -25,7 +25,7 @@ use lamina_planner::{
 use lamina_store::Checkpoint;
 use lamina_stream::Tiered;
 use machines::{Unmeasured, on_several};
-use pictures::PicturePlan;
+use media::MediaPlan;
 
 /// Changes that make less of a difference are not worth telling.
 const LEAST_GAIN: f64 = 1.1;
@@ -120,15 +120,18 @@ fn forecast(
     speeds: &mut SpeedTable,
 ) -> Result<Forecast> {
     let files = DraftFiles::open(options)?;
-    let eyes = PicturePlan::of(ck, options, question, backend)?;
-    let options = &eyes.options;
+    let media = match MediaPlan::of(ck, options, question, backend) {
+        Err(Error::OutOfMemory(problem)) => return Ok(Forecast::misfit(problem)),
+        media => media?,
+    };
+    let options = &media.options;
     let of = |model: ForecastModel<'_>, head: Option<HeadCost>| {
         let draft = guess_cost(&files, options, backend, (head, speeds))?;
         Ok(model.drafted(draft).forecast(question, speeds, None)?)
     };
-    let told = placed(ck, options, backend, (&files, &eyes.parts, None), of)?;
+    let told = placed(ck, options, backend, (&files, &media.parts, None), of)?;
     let told = told.unwrap_or_else(Forecast::misfit);
-    Ok(Forecast { pictures: eyes.told, ..told })
+    Ok(Forecast { pictures: media.seen, sounds: media.heard, ..told })
 }
 
 /// What `of` tells of the model in `ck` and of where it lies beside what guesses for it; why it does not fit where it does
@@ -137,7 +140,7 @@ fn placed<T>(
     ck: &Checkpoint,
     options: &LoadOptions,
     backend: &dyn Backend,
-    (files, eyes, device): (&DraftFiles<'_>, &[MemoryPart], Option<DevicePlacement>),
+    (files, media, device): (&DraftFiles<'_>, &[MemoryPart], Option<DevicePlacement>),
     of: impl FnOnce(ForecastModel<'_>, Option<HeadCost>) -> Result<T>,
 ) -> Result<Result<T, String>> {
     let memory = files.model().and_then(|_| options.placing().memory_of(backend));
@@ -147,7 +150,7 @@ fn placed<T>(
         None => 0,
     };
     let draft = MemoryPart { name: "draft model", bytes };
-    let beside: Vec<MemoryPart> = [draft].into_iter().chain(eyes.iter().copied()).collect();
+    let beside: Vec<MemoryPart> = [draft].into_iter().chain(media.iter().copied()).collect();
     let bytes = beside.iter().map(|part| part.bytes).sum();
     let company = Company { bytes, memory, heads: files.heads(), device, ..Company::default() };
     in_company(ck, options, backend, company, |model, head| of(model.beside(beside), head))
@@ -193,7 +196,8 @@ pub fn forecast_beside(
     host: impl FnOnce() -> Result<Box<dyn Backend>>,
 ) -> Result<Forecast> {
     if has_all(ck, options, &*device)? {
-        return forecast_on(ck, options, question, &*device);
+        let beside = encoders_on_host(ck, options, &*device, host)?;
+        return forecast_on(ck, beside.as_ref().unwrap_or(options), question, &*device);
     }
     if !question.machines.is_empty() {
         let device = &device.about().device;
@@ -253,19 +257,23 @@ fn divided(
         Err(Error::OutOfMemory(problem)) => return Ok(no_room(problem)),
         Err(e) => return Err(e),
     };
-    let options = LoadOptions { batch_rows: Some(device.rows), ..options.clone() };
+    let options = divided_options(options, &device, &*tiered.host);
     tiered.homes = device.homes.clone();
     let (tiered, batch) = (&*tiered, searched_batch(&options, question));
     let files = DraftFiles::open(&options)?;
-    let eyes = PicturePlan::of(ck, &options, question, tiered)?;
+    let media = match MediaPlan::of(ck, &options, question, tiered) {
+        Err(Error::OutOfMemory(problem)) => return Ok(no_room(problem)),
+        media => media?,
+    };
     let of = |model: ForecastModel<'_>, head: Option<HeadCost>| {
         let draft = guess_cost(&files, &options, tiered, (head, speeds.host()))?;
         Ok(model.drafted(draft).forecast_divided(question, (tiered, &device), batch, speeds)?)
     };
-    Ok(match placed(ck, &options, tiered, (&files, &eyes.parts, Some(device.clone())), of)? {
-        Ok((found, rules)) => {
-            DivisionForecast::Both(Box::new(Forecast { pictures: eyes.told, ..found }), rules)
-        }
+    Ok(match placed(ck, &options, tiered, (&files, &media.parts, Some(device.clone())), of)? {
+        Ok((found, rules)) => DivisionForecast::Both(
+            Box::new(Forecast { pictures: media.seen, sounds: media.heard, ..found }),
+            rules,
+        ),
         Err(problem) => no_room(problem),
     })
 }

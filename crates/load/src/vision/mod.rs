@@ -2,6 +2,7 @@
 
 mod blocks;
 mod ears;
+mod encoder_room;
 mod eyes;
 mod fold;
 mod job;
@@ -20,6 +21,7 @@ mod stage;
 mod worker;
 
 pub use ears::{Ears, SoundRows};
+pub(crate) use encoder_room::{encoder_bytes, taken_by_encoders};
 pub use eyes::Eyes;
 pub use job::{EncodeJob, PictureJob, SoundJob};
 pub use picture_encoder::PictureEncoder;

@@ -30,7 +30,7 @@ impl PictureEncoder {
         backend: &dyn Backend,
     ) -> Option<PictureEncoder> {
         let FoundEncoder { found, family, spec } = found;
-        let own = backend.handle()?;
+        let own = options.encoders.apart_from(backend).or_else(|| backend.handle())?;
         let weights = format!("{:?}", encoder_identity(found.checkpoint.as_ref().unwrap_or(ck), options));
         let (source, file, limits) = (found.source, found.file, options.image_limit);
         let projector = source.name.clone();

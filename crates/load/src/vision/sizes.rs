@@ -47,6 +47,7 @@ impl FoundEncoder {
         Ok(PictureForecast {
             encoder: self.family.name,
             file: self.found.file.clone(),
+            device: None,
             weights,
             working,
             picture: size.map(of),

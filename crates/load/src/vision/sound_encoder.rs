@@ -16,14 +16,15 @@ use lamina_arch::{
     sound::{SoundFamily, SoundSpec},
 };
 use lamina_plan::Backend;
-use lamina_planner::MemoryPart;
+use lamina_planner::{MemoryPart, SoundForecast, SoundSize};
 use lamina_store::Checkpoint;
-use std::ops::Deref;
+use std::{ops::Deref, path::PathBuf};
 
 /// What turns sounds into rows of a model.
 pub struct SoundEncoder {
     rows: RowEncoder<Ears>,
     family: &'static SoundFamily,
+    file: Option<PathBuf>,
     parts: [MemoryPart; 3],
 }
 
@@ -43,18 +44,17 @@ fn find_sound(ck: &Checkpoint, options: &LoadOptions) -> Result<Option<FoundMmpr
 }
 
 impl SoundEncoder {
-    /// The encoder of the model in `ck`, on a handle of `backend`, and what a user is told of it; none where there is none, or
+    /// The encoder of the model in `ck`, whose backend is `backend`, on a handle of that of encoders, and what a user is told of it; none where there is none, or
     /// encoders are switched off. What cannot be used is told, and the model answers texts all the same.
     pub(crate) fn find(
         ck: &Checkpoint,
         options: &LoadOptions,
         backend: &dyn Backend,
     ) -> Result<(Option<SoundEncoder>, Option<String>)> {
-        let (Some(found), Some(own)) = (find_sound(ck, options)?, backend.handle()) else {
-            return Ok((None, None));
-        };
+        let own = options.encoders.apart_from(backend).or_else(|| backend.handle());
+        let (Some(found), Some(own)) = (find_sound(ck, options)?, own) else { return Ok((None, None)) };
         let FoundMmproj { source, file, checkpoint } = found;
-        let note = file.filter(|_| options.mmproj == MmprojChoice::Auto).map(|file| {
+        let note = file.as_ref().filter(|_| options.mmproj == MmprojChoice::Auto).map(|file| {
             format!(
                 "sounds are taken by {}, which lies beside the model: mmproj=off leaves it out",
                 file.display()
@@ -66,21 +66,38 @@ impl SoundEncoder {
             Err(why) => return Ok((None, Some(format!("sound is not taken: {why}")))),
         };
         let weights = family.weights(&source, &spec);
-        let [weights, working] = match sound_bytes(&spec, &weights, backend) {
+        let [weights, working] = match sound_bytes(&spec, &weights, &*own) {
             Ok(sizes) => sizes,
             Err(why) => return Ok((None, Some(format!("sound is not taken: {why}")))),
         };
-        let cache = cache_bytes(options, backend);
+        let cache = cache_bytes(options, &*own);
         let parts = [("sound encoder", weights), ("sound memory", working), ("sound cache", cache)];
         let parts = parts.map(|(name, bytes)| MemoryPart { name, bytes });
         let weights = format!("{:?}", encoder_identity(checkpoint.as_ref().unwrap_or(ck), options));
         let rows = RowEncoder::new(spec, source, own, &weights, cache);
-        Ok((Some(SoundEncoder { rows, family, parts }), note))
+        Ok((Some(SoundEncoder { rows, family, file, parts }), note))
     }
 
     /// What it takes of memory, by use.
     pub fn parts(&self) -> &[MemoryPart] {
         &self.parts
+    }
+
+    /// What it takes, and what a sound of so many `seconds` takes.
+    pub(crate) fn forecast(&self, seconds: Option<f64>) -> SoundForecast {
+        let [weights, working, _] = self.parts.each_ref().map(|part| part.bytes);
+        let out = self.spec().projector.out;
+        let of = |seconds: f64| {
+            let layout = self.spec().layout_of_length(seconds);
+            SoundSize {
+                seconds,
+                encoded: (layout.pieces.len(), layout.encoded()),
+                tokens: layout.rows(),
+                row_bytes: (4 * layout.rows() * out) as u64,
+            }
+        };
+        let (encoder, file) = (self.family.name, self.file.clone());
+        SoundForecast { encoder, file, device: None, weights, working, sound: seconds.map(of) }
     }
 
     /// Its family's name.

@@ -8,6 +8,7 @@ mod machines_forecast;
 mod model_forecast;
 mod picture_forecast;
 mod sharded_cost;
+mod sound_forecast;
 mod speeds;
 mod stage_link;
 mod staged_cost;
@@ -22,6 +23,7 @@ pub use model_forecast::{
 };
 pub use picture_forecast::{PictureForecast, PictureSize};
 pub use sharded_cost::{ShardRound, ShardedCost};
+pub use sound_forecast::{SoundForecast, SoundSize};
 pub use stage_link::StageLink;
 pub use staged_cost::StagedCost;
 
@@ -40,6 +42,8 @@ pub struct ForecastQuestion {
     pub measure: bool,
     /// Width and height of a picture.
     pub image: Option<(u32, u32)>,
+    /// Seconds of a sound.
+    pub audio: Option<f64>,
     /// What could be changed for more speed is told too.
     pub advice: bool,
     /// Numbers of machines like this one that shall be told about, and what lies between them.
@@ -57,6 +61,7 @@ impl Default for ForecastQuestion {
             before: None,
             measure: false,
             image: None,
+            audio: None,
             advice: true,
             machines: vec![],
             link: StageLink::default(),
@@ -151,12 +156,16 @@ pub struct Forecast {
     pub placement: Vec<ClassHome>,
     /// Tokens of context.
     pub context: usize,
+    /// Tokens that the model was made for, where memory holds fewer and nobody asked for a length.
+    pub cut_from: Option<usize>,
     /// What is read from disk; none where all is in memory.
     pub disk: Option<DiskForecast>,
     /// What a device beside the host takes; none where one machine has all.
     pub device: Option<DeviceForecast>,
     /// What an encoder of pictures takes; none where the model takes text only.
     pub pictures: Option<PictureForecast>,
+    /// What an encoder of sound takes; none where the model does not hear.
+    pub sounds: Option<SoundForecast>,
     /// What preempted sequences may take; none where they are computed again.
     pub swap: Option<SwapForecast>,
     /// Bytes per second that the memory gives, as measured.

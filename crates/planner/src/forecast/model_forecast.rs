@@ -134,10 +134,12 @@ impl<'a> ForecastModel<'a> {
         backend: &'a dyn Backend,
         options: &'a PlacementOptions,
     ) -> ForecastModel<'a> {
-        let process = resident_memory().unwrap_or(0);
-        let held = if backend.capabilities().shares_memory { process } else { 0 };
-        let budget = options.memory_of(backend).map(|m| m.free + held);
-        let (neighbours, draft) = (vec![], None);
+        // The same figure that memory was divided by: what a process holds grows by every look at it.
+        let process = match backend.capabilities().shares_memory {
+            true => placement.held,
+            false => resident_memory().unwrap_or(0),
+        };
+        let (budget, neighbours, draft) = (placement.budget, vec![], None);
         ForecastModel { model, placement, backend, options, files, process, budget, neighbours, draft }
     }
 
@@ -182,9 +184,11 @@ impl<'a> ForecastModel<'a> {
             memory: self.memory()?,
             placement: self.placement.classes(plan),
             context: self.placement.cache.context.min(longest),
+            cut_from: self.placement.cache.cut_from,
             disk,
             device: None,
             pictures: None,
+            sounds: None,
             swap: SwapForecast::of(self.options, self.placement.token_bytes),
             ram_rate: model.hardware.ram,
             measured: Some(quality),

@@ -9,6 +9,8 @@ pub struct PictureForecast {
     pub encoder: &'static str,
     /// Its file, where it is not part of the model.
     pub file: Option<PathBuf>,
+    /// Where it runs, where that is another device than the model's.
+    pub device: Option<String>,
     /// Bytes of its weights.
     pub weights: u64,
     /// Bytes that it works in, for the picture that was asked about or a usual one.

@@ -311,7 +311,10 @@ impl ServeOptions {
             let load = settings.as_ref().map_or(&self.model.load, |settings| &settings.load);
             let found = lamina::locate(path.as_deref(), load, watch)?;
             if let Some(given) = path.as_ref().and_then(|path| path.to_str()).filter(|_| *path != found) {
-                name.get_or_insert_with(|| short_name(given));
+                // Who typed a name asks by that name too.
+                if name.get_or_insert_with(|| short_name(given)) != given {
+                    settings.get_or_insert_with(|| Box::new(self.model.clone())).alias.push(given.to_owned());
+                }
             }
             *path = found;
         }

@@ -2,8 +2,10 @@
 
 mod jobs;
 mod json;
+mod media;
 mod picture;
 mod predict;
+mod sound;
 
 use crate::meter::{Meter, median};
 pub use jobs::JobSpeed;
@@ -15,8 +17,10 @@ use lamina_engine::{
     Engine, Event, EventLog, Generation, Request, Task, Timings, TraceDetail, sample::SamplingParams,
 };
 use lamina_plan::{Profile, StreamCounts};
-pub use picture::{BenchPicture, PictureReport, pictures};
+pub use media::{MediaReport, MediaSubject, MediaTimes};
+pub use picture::{BenchPicture, pictures};
 use predict::forecasts;
+pub use sound::{BenchSound, sounds};
 use std::{path::Path, sync::mpsc::channel, time::Instant};
 
 /// What to measure. Every combination of the lists is a measurement.

@@ -41,7 +41,7 @@ pub struct BatchArgs {
     /// File of the answers; what it has already is not asked again
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// GGUF file or Hugging Face folder
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model
     #[arg(short, long, value_name = "MODEL")]
     model: Option<PathBuf>,
     /// Low-rank adapter to use, a folder of PEFT or a GGUF adapter, at this scale [default: 1]; may be repeated

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// smaller types only with --force.
 #[derive(clap::Args)]
 pub struct QuantizeArgs {
-    /// GGUF file or Hugging Face folder
+    /// GGUF file, Hugging Face folder, or name such as hf:org/model
     #[arg(value_name = "IN", required_unless_present = "list")]
     input: Option<PathBuf>,
     /// GGUF file to write
