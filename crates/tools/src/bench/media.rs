@@ -92,8 +92,8 @@ impl MediaTimes {
         done
     }
 
-    /// The parts of an answer of one token to a prompt with nothing but what `options` have: `prepare` seconds of its encoding
-    /// go into what the host makes before. Then the same again, whose rows and pages are kept.
+    /// An answer of one token to what `options` show, and the same again, whose rows are kept. The time of encoding has that of
+    /// what the host does before the encoder in it: its name and its seconds are given.
     pub(super) fn answered(
         &mut self,
         model: &Model,
