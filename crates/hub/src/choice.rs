@@ -63,6 +63,7 @@ pub fn choose(files: &[RepoFile], part: &RepoPart) -> Result<ChosenFiles, (Strin
 
 /// The encoder of pictures or sound (mmproj) that belongs to the GGUF file at `model`: of several in its folder, or else at the
 /// top, the one of the usual type.
+#[cfg(any(feature = "client", test))]
 pub fn encoder_beside<'a>(files: &'a [RepoFile], model: &str) -> Option<&'a RepoFile> {
     let folder_of = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
     let best = |folder: &str| {
