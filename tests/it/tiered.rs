@@ -414,7 +414,7 @@ fn encoders_run_where_there_is_room_or_where_they_are_put() {
     let free = |options: &LoadOptions| {
         let question = ForecastQuestion { batch: vec![1], prompt: vec![16], ..ForecastQuestion::default() };
         let told = forecast_beside(&checkpoint, options, &question, device(1 << 30), cpu).expect("tells");
-        (told.device.expect("a device").budget, told.pictures.expect("it sees"))
+        (told.device.expect("a device").budget, told.pictures.expect("it sees").encoder)
     };
     let ((all, on_host), (less, on_device)) = (free(&half), free(&put(1 << 30, &half)));
     assert!(all - less >= on_device.weights + on_device.working, "{all} {less} {on_device:?}");

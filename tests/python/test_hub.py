@@ -144,6 +144,22 @@ def test_a_server_is_started_with_a_name(hub):
         assert status == 200 and json.loads(text)["data"][0]["id"] == "model:Q4_0"
 
 
+def test_a_server_answers_to_the_name_that_was_typed(hub):
+    """Beside another model: one that is alone answers to any name."""
+    with Live("hf:org/model:Q4_0", f"other={PACKAGED}") as server:
+        for name, want in (("hf:org/model:Q4_0", 200), ("model:Q4_0", 200), ("other", 200), ("hf:org/model", 404)):
+            status, _, text = server.request("/v1/completions", {"model": name, "prompt": "Once", "max_tokens": 1})
+            assert status == want, (name, text)
+
+
+def test_a_list_of_nothing_says_how_to_get_a_model(hub):
+    done = run("list")
+    assert done.returncode == 0 and "`lamina pull NAME` fetches one" in done.stderr
+    assert json.loads(run("list", "--json").stdout) == {"models": []}
+    assert run("pull", "hf:org/model").returncode == 0
+    assert "fetches one" not in run("list").stderr
+
+
 def test_offline_fetches_nothing_and_says_how(hub):
     with pytest.raises(lamina.ModelError, match="hf:org/model is not on this machine, and nothing is fetched.*`lamina pull hf:org/model`"):
         lamina.LLM("hf:org/model", offline=True)

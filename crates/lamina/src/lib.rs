@@ -81,13 +81,13 @@ pub use lamina_load::vision::{EncoderCounts, hearing_of, vision_of};
 pub use lamina_load::{
     AdapterPath, ApproximateExperts, AttentionSparsity, BadValue, Bottleneck, CACHE_DISK, CacheForecast,
     ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftCost, DraftForecast, DraftSource,
-    DraftSpeed, Error, ExpertThreshold, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
-    KvSwap, LoadOptions, Loaded, MachinesForecast, MemoryFit, MemoryLimit, MemoryPart, MmprojChoice,
-    ModelInfo, Objective, Offload, OffloadReason, OptionError, OptionKind, OptionSpec, PictureForecast,
-    PictureSize, PlacementPolicy, PlacementRule, Progress, RankList, ReplicasSpeed, Reporter, Result,
-    Setting, ShardsForecast, SoundForecast, SoundSize, SpeedForecast, SpeedQuality, StageLink, StageList,
-    StagesForecast, StreamInfo, StreamOptions, Surface, SwapForecast, TierPercent, read_settings, settings,
-    tokenizer as tokenizer_of, type_name,
+    DraftSpeed, EncoderForecast, Error, ExpertThreshold, Forecast, ForecastAdvice, ForecastQuestion,
+    HitForecast, JobForecast, KvSwap, LoadOptions, Loaded, MachinesForecast, MemoryFit, MemoryLimit,
+    MemoryPart, MmprojChoice, ModelInfo, Objective, Offload, OffloadReason, OptionError, OptionKind,
+    OptionSpec, PictureForecast, PictureSize, PlacementPolicy, PlacementRule, Progress, RankList,
+    ReplicasSpeed, Reporter, Result, Setting, ShardsForecast, SoundForecast, SoundSize, SpeedForecast,
+    SpeedQuality, StageLink, StageList, StagesForecast, StreamInfo, StreamOptions, Surface, SwapForecast,
+    TierPercent, read_settings, settings, tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, OpCost, OpRows, Plan, Profile, ReadShare};
 pub use lamina_sound as sound;

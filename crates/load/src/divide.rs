@@ -3,7 +3,7 @@
 use crate::{
     device::Device,
     encoder_backend::EncoderBackend,
-    error::Result,
+    error::{Error, Result},
     fit::{placed_alone, placed_beside},
     headers::OpenedModel,
     model_plan::keep,
@@ -77,7 +77,7 @@ pub(crate) fn divided_options(
 }
 
 /// The options with encoders on the `host`, for a model that `device` holds all of, but not with its encoders; none where it
-/// does, or the user says where they run.
+/// holds both or (as where ranks have the rest) not all of the model, or the user says where they run.
 ///
 /// # Errors
 /// When the model is broken, or its encoders; when the host cannot be opened.
@@ -91,7 +91,8 @@ pub(crate) fn encoders_on_host(
         return Ok(None);
     }
     let bytes = encoder_bytes(ck, options, device)?;
-    if bytes == 0 || placed_beside(ck, options, device, bytes)?.is_ok() {
+    let fits = |taken| Ok::<_, Error>(placed_beside(ck, options, device, taken)?.is_ok());
+    if bytes == 0 || fits(bytes)? || !fits(0)? {
         return Ok(None);
     }
     Ok(Some(LoadOptions { encoders: EncoderBackend::of(host()?), ..options.clone() }))

@@ -169,12 +169,12 @@ impl StreamInfo {
     pub fn note(&self) -> String {
         let all = self.resident_bytes + self.streamed_bytes;
         let why = match self.reason {
-            OffloadReason::Memory => "do not fit into memory",
-            OffloadReason::Asked => "are placed on disk, as asked,",
+            OffloadReason::Memory => "do not fit into memory and are read from disk",
+            OffloadReason::Asked => "are placed on disk, as asked, and read from there",
         };
         let dense = (self.streamed_bytes > 0).then(|| {
             let (some, all) = (human_bytes(self.streamed_bytes), human_bytes(all));
-            format!("{some} of {all} of weights {why} and are read from there in every step")
+            format!("{some} of {all} of weights {why} in every step")
         });
         let experts = self.experts.as_ref().map(|e| {
             format!(

@@ -56,10 +56,11 @@ pub use lamina_engine::Pooling;
 pub use lamina_plan::AttentionSparsity;
 pub use lamina_planner::{
     BadValue, Bottleneck, CacheForecast, ClassHome, DeviceForecast, DiskForecast, DiskRate, DraftCost,
-    DraftForecast, DraftSpeed, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
-    MachinesForecast, MemoryLimit, MemoryPart, Objective, Offload, OffloadReason, PictureForecast,
-    PictureSize, PlacementPolicy, PlacementRule, ReplicasSpeed, ShardsForecast, SoundForecast, SoundSize,
-    SpeedForecast, SpeedQuality, StageLink, StagesForecast, StreamOptions, SwapForecast, TierPercent,
+    DraftForecast, DraftSpeed, EncoderForecast, Forecast, ForecastAdvice, ForecastQuestion, HitForecast,
+    JobForecast, MachinesForecast, MemoryLimit, MemoryPart, Objective, Offload, OffloadReason,
+    PictureForecast, PictureSize, PlacementPolicy, PlacementRule, ReplicasSpeed, ShardsForecast,
+    SoundForecast, SoundSize, SpeedForecast, SpeedQuality, StageLink, StagesForecast, StreamOptions,
+    SwapForecast, TierPercent,
 };
 pub use lamina_ranks::{AppKey, MemoryRank, RankError, RankLine, RankList, StageList, ThreadBinding, greet};
 pub use local_ranks::LocalRanks;

@@ -57,9 +57,9 @@ pub use error::{PlannerError, Result};
 pub use experts::ExpertPlacement;
 pub use forecast::{
     Bottleneck, CacheForecast, DeviceForecast, DiskForecast, DividedSpeeds, DraftCost, DraftForecast,
-    DraftSpeed, EXPERT_USES, Forecast, ForecastAdvice, ForecastModel, ForecastQuestion, HitForecast,
-    JobForecast, MachinesForecast, ModelFiles, PictureForecast, PictureSize, ReplicasSpeed, ShardRound,
-    ShardedCost, ShardsForecast, SoundForecast, SoundSize, SpeedForecast, StageLink, StagedCost,
+    DraftSpeed, EXPERT_USES, EncoderForecast, Forecast, ForecastAdvice, ForecastModel, ForecastQuestion,
+    HitForecast, JobForecast, MachinesForecast, ModelFiles, PictureForecast, PictureSize, ReplicasSpeed,
+    ShardRound, ShardedCost, ShardsForecast, SoundForecast, SoundSize, SpeedForecast, StageLink, StagedCost,
     StagesForecast, SwapForecast, bytes_per_token,
 };
 pub use hardware::{Hardware, ProductSpeed};

@@ -23,6 +23,20 @@ impl Default for SoundLimits {
     }
 }
 
+impl SoundLimits {
+    /// Whether a sound may be of so many `seconds`, before there is one.
+    ///
+    /// # Errors
+    /// It is longer than allowed, or nothing.
+    pub fn check_length(&self, seconds: f64) -> Result<(), SoundError> {
+        match seconds {
+            s if s > f64::from(self.seconds) => Err(SoundError::TooLong { limit: self.seconds }),
+            s if s > 0.0 => Ok(()),
+            _ => Err(SoundError::Empty),
+        }
+    }
+}
+
 /// The mean of all channels of a file, whose format is told by its first bytes.
 ///
 /// # Errors

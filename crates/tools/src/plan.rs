@@ -5,14 +5,14 @@ use crate::{
     speeds::{figure, speed_json, speeds},
 };
 use lamina::{
-    CacheForecast, ClassHome, DeviceForecast, DraftForecast, DraftSpeed, Forecast, ForecastAdvice,
-    JobForecast, MemoryPart, PictureForecast, PictureSize, SoundForecast, SoundSize, SpeedQuality,
-    SwapForecast,
+    CacheForecast, ClassHome, DeviceForecast, DraftForecast, DraftSpeed, EncoderForecast, Forecast,
+    ForecastAdvice, JobForecast, MemoryPart, PictureForecast, PictureSize, SoundForecast, SoundSize,
+    SpeedQuality, SwapForecast,
 };
 use lamina_base::human_bytes;
 use lamina_plan::ReadSource;
 use serde_json::{Map, Value, json};
-use std::{fmt::Write, path::PathBuf};
+use std::fmt::Write;
 
 /// Lines for people: model, memory, disk, speed, and what could be changed.
 pub fn plan_report(forecast: &Forecast) -> String {
@@ -77,24 +77,21 @@ fn memory(forecast: &Forecast) -> String {
     )
 }
 
-/// An encoder of this name, its file and device, and bytes of its weights and of what it works in.
-fn encoder(
-    (name, file, device): (&str, Option<&PathBuf>, Option<&String>),
-    weights: u64,
-    working: u64,
-) -> String {
-    let from = file.map_or(String::new(), |file| format!(" of {}", file.display()));
-    let on = device.map_or(String::new(), |device| format!(" on {device}"));
-    let (weights, working) = (human_bytes(weights), human_bytes(working));
-    format!("{name} encoder{from}{on}: {weights} of weights, {working} to work in")
+/// An encoder, its file and device, and bytes of its weights and of what it works in.
+fn describe_encoder(encoder: &EncoderForecast) -> String {
+    let from = encoder.file.as_ref().map_or(String::new(), |file| format!(" of {}", file.display()));
+    let on = encoder.device.as_ref().map_or(String::new(), |device| format!(" on {device}"));
+    let (weights, working) = (human_bytes(encoder.weights), human_bytes(encoder.working));
+    format!("{} encoder{from}{on}: {weights} of weights, {working} to work in", encoder.name)
+}
+
+fn encoder_json(encoder: &EncoderForecast) -> Value {
+    json!({"encoder": encoder.name, "mmproj": encoder.file, "device": encoder.device, "weight_bytes": encoder.weights,
+           "working_bytes": encoder.working})
 }
 
 fn describe_sounds(sounds: &SoundForecast) -> String {
-    let encoder = encoder(
-        (sounds.encoder, sounds.file.as_ref(), sounds.device.as_ref()),
-        sounds.weights,
-        sounds.working,
-    );
+    let encoder = describe_encoder(&sounds.encoder);
     let Some(s) = sounds.sound else { return encoder };
     format!(
         "{encoder}; {} s are {} rows in {} pieces: {} tokens, {} of rows",
@@ -111,16 +108,13 @@ fn sounds_json(sounds: &SoundForecast) -> Value {
         json!({"seconds": s.seconds, "pieces": s.encoded.0, "encoded": s.encoded.1, "tokens": s.tokens,
                "row_bytes": s.row_bytes})
     };
-    json!({"encoder": sounds.encoder, "mmproj": sounds.file, "device": sounds.device, "weight_bytes": sounds.weights,
-           "working_bytes": sounds.working, "sound": sounds.sound.map(sound)})
+    let mut told = encoder_json(&sounds.encoder);
+    told["sound"] = json!(sounds.sound.map(sound));
+    told
 }
 
 fn describe_pictures(pictures: &PictureForecast) -> String {
-    let encoder = encoder(
-        (pictures.encoder, pictures.file.as_ref(), pictures.device.as_ref()),
-        pictures.weights,
-        pictures.working,
-    );
+    let encoder = describe_encoder(&pictures.encoder);
     let Some(p) = pictures.picture else { return encoder };
     format!(
         "{encoder}; {} x {} is seen as {} x {}: {} patches, {} tokens, {} of rows",
@@ -139,8 +133,9 @@ fn pictures_json(pictures: &PictureForecast) -> Value {
         json!({"size": [p.size.0, p.size.1], "resized": [p.resized.0, p.resized.1], "patches": p.patches,
                "tokens": p.tokens, "row_bytes": p.row_bytes})
     };
-    json!({"encoder": pictures.encoder, "mmproj": pictures.file, "device": pictures.device, "weight_bytes": pictures.weights,
-           "working_bytes": pictures.working, "picture": pictures.picture.map(picture)})
+    let mut told = encoder_json(&pictures.encoder);
+    told["picture"] = json!(pictures.picture.map(picture));
+    told
 }
 
 fn describe_device(device: &DeviceForecast) -> String {

@@ -34,9 +34,9 @@ impl SoundArgs {
 /// What would be some.
 pub fn seconds(text: &str) -> std::result::Result<f64, String> {
     let number = text.trim().strip_suffix('s').unwrap_or(text.trim()).parse().ok();
-    let most = f64::from(SoundLimits::default().seconds);
-    let seconds = number.filter(|&seconds: &f64| seconds > 0.0 && seconds <= most);
-    seconds.ok_or_else(|| format!("must be seconds of sound, such as 30, and at most {most}"))
+    let seconds = number.ok_or("must be seconds of sound, such as 30")?;
+    SoundLimits::default().check_length(seconds).map_err(|e| e.to_string())?;
+    Ok(seconds)
 }
 
 #[cfg(test)]

@@ -28,13 +28,8 @@ impl MediaPlan {
         question: &ForecastQuestion,
         backend: &dyn Backend,
     ) -> Result<MediaPlan> {
-        if let Some(seconds) = question.audio {
-            let most = f64::from(SoundLimits::default().seconds);
-            if !(seconds > 0.0 && seconds <= most) {
-                let text = format!("audio is {seconds}, but must be above 0 and at most {most} seconds");
-                return Err(Error::InvalidRequest(text));
-            }
-        }
+        let length = question.audio.map_or(Ok(()), |seconds| SoundLimits::default().check_length(seconds));
+        length.map_err(|e| Error::InvalidRequest(format!("audio: {e}")))?;
         let (found, told) = find_encoder(ck, options)?;
         let (sounds, why) = SoundEncoder::find(ck, options, backend)?;
         if question.audio.is_some() && sounds.is_none() {
@@ -43,9 +38,8 @@ impl MediaPlan {
         }
         let apart = options.encoders.apart_from(backend);
         let device = apart.as_ref().map(|own| own.about().device);
-        let heard = sounds
-            .as_ref()
-            .map(|sounds| SoundForecast { device: device.clone(), ..sounds.forecast(question.audio) });
+        let mut heard = sounds.as_ref().map(|sounds| sounds.forecast(question.audio));
+        heard.iter_mut().for_each(|heard| heard.encoder.device.clone_from(&device));
         let (own, beside) = (apart.as_deref().unwrap_or(backend), |parts| counted(options, backend, parts));
         let mut parts = beside(sounds.map_or_else(Vec::new, |sounds| sounds.parts().to_vec()))?;
         let Some(found) = found.filter(|_| own.handle().is_some()) else {
@@ -56,15 +50,10 @@ impl MediaPlan {
                 }))),
             };
         };
-        let (seen, all) = picture_parts(&found, options, own, question.image)?;
-        let mut all = beside(all)?;
-        all.append(&mut parts);
-        Ok(MediaPlan {
-            options: found.raised(options, backend),
-            parts: all,
-            seen: Some(PictureForecast { device, ..seen }),
-            heard,
-        })
+        let (mut seen, all) = picture_parts(&found, options, own, question.image)?;
+        seen.encoder.device = device;
+        parts.splice(..0, beside(all)?);
+        Ok(MediaPlan { options: found.raised(options, backend), parts, seen: Some(seen), heard })
     }
 }
 

@@ -17,7 +17,7 @@ use lamina_arch::{
 };
 use lamina_image::PixelSize;
 use lamina_plan::{Backend, PAGE_LEN, Plan, emit_patches};
-use lamina_planner::{MemoryPart, PictureForecast, PictureSize, WeightHeader, WeightSize};
+use lamina_planner::{EncoderForecast, MemoryPart, PictureForecast, PictureSize, WeightHeader, WeightSize};
 
 /// The picture whose encoding has room when a model is loaded, where nobody asks about another: a megapixel.
 const USUAL: PixelSize = PixelSize::square(1024);
@@ -44,12 +44,9 @@ impl FoundEncoder {
             tokens: layout.rows(),
             row_bytes: (4 * layout.rows() * self.spec.projector.out * deep) as u64,
         };
+        let (name, file) = (self.family.name, self.found.file.clone());
         Ok(PictureForecast {
-            encoder: self.family.name,
-            file: self.found.file.clone(),
-            device: None,
-            weights,
-            working,
+            encoder: EncoderForecast { name, file, device: None, weights, working },
             picture: size.map(of),
         })
     }
@@ -149,8 +146,8 @@ pub(crate) fn picture_parts(
 ) -> Result<(PictureForecast, Vec<MemoryPart>)> {
     let forecast = found.forecast(backend, size)?;
     let parts = [
-        ("picture encoder", forecast.weights),
-        ("picture memory", forecast.working),
+        ("picture encoder", forecast.encoder.weights),
+        ("picture memory", forecast.encoder.working),
         ("image cache", cache_bytes(options, backend)),
     ];
     Ok((forecast, parts.map(|(name, bytes)| MemoryPart { name, bytes }).to_vec()))

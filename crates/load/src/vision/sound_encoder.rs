@@ -16,7 +16,7 @@ use lamina_arch::{
     sound::{SoundFamily, SoundSpec},
 };
 use lamina_plan::Backend;
-use lamina_planner::{MemoryPart, SoundForecast, SoundSize};
+use lamina_planner::{EncoderForecast, MemoryPart, SoundForecast, SoundSize};
 use lamina_store::Checkpoint;
 use std::{ops::Deref, path::PathBuf};
 
@@ -96,8 +96,9 @@ impl SoundEncoder {
                 row_bytes: (4 * layout.rows() * out) as u64,
             }
         };
-        let (encoder, file) = (self.family.name, self.file.clone());
-        SoundForecast { encoder, file, device: None, weights, working, sound: seconds.map(of) }
+        let (name, file) = (self.family.name, self.file.clone());
+        let encoder = EncoderForecast { name, file, device: None, weights, working };
+        SoundForecast { encoder, sound: seconds.map(of) }
     }
 
     /// Its family's name.

@@ -4,6 +4,7 @@ mod cache_forecast;
 mod device_forecast;
 mod division;
 mod draft_forecast;
+mod encoder_forecast;
 mod machines_forecast;
 mod model_forecast;
 mod picture_forecast;
@@ -17,6 +18,7 @@ use crate::{class_home::ClassHome, memory_parts::MemoryPart, speed_table::SpeedQ
 pub use cache_forecast::CacheForecast;
 pub use device_forecast::{DeviceForecast, DividedSpeeds};
 pub use draft_forecast::{DraftCost, DraftForecast, DraftSpeed};
+pub use encoder_forecast::EncoderForecast;
 pub use machines_forecast::{MachinesForecast, ReplicasSpeed, ShardsForecast, StagesForecast};
 pub use model_forecast::{
     DiskForecast, EXPERT_USES, ForecastModel, HitForecast, ModelFiles, SwapForecast, bytes_per_token,

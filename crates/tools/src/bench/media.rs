@@ -1,9 +1,12 @@
 //! What was measured of a picture or a sound: seconds of its parts, and of the answers behind it.
 
 use crate::meter::median;
-use lamina::{Completion, GenerateOptions, Model, ModelInfo, Prompt, Result, image::PixelSize};
+use lamina::{
+    Completion, Error, GenerateOptions, Model, ModelInfo, Prompt, Result, files::read_regular,
+    image::PixelSize,
+};
 use serde_json::{Value, json};
-use std::{fmt, time::Instant};
+use std::{fmt, path::Path, time::Instant};
 
 /// What was measured, and its seconds.
 type PartTimes = (&'static str, Vec<f64>);
@@ -137,6 +140,32 @@ fn add(times: &mut Vec<PartTimes>, part: &'static str, seconds: f64) {
         Some((_, all)) => all.push(seconds),
         None => times.push((part, vec![seconds])),
     }
+}
+
+/// What `make` makes last, and the times of `repeat` rounds behind a warm-up: in each, `take` takes one of them, with the number
+/// of the round.
+pub(super) fn rounds<T>(
+    repeat: usize,
+    mut make: impl FnMut(&mut MediaTimes) -> Result<T>,
+    mut take: impl FnMut(usize, &T, &mut MediaTimes) -> Result<()>,
+) -> Result<(T, MediaTimes)> {
+    let mut round = |i, times: &mut MediaTimes| {
+        let made = make(times)?;
+        take(i, &made, times)?;
+        Ok::<_, Error>(made)
+    };
+    let mut last = round(0, &mut MediaTimes::default())?;
+    let mut times = MediaTimes::default();
+    for i in 1..=repeat {
+        last = round(i, &mut times)?;
+    }
+    Ok((last, times))
+}
+
+/// The bytes of a file of at most so many.
+pub(super) fn file_bytes(file: &Path, most: usize) -> Result<Vec<u8>> {
+    let unread = |e| Error::InvalidRequest(format!("{} cannot be read: {e}", file.display()));
+    read_regular(file, most as u64).map_err(unread)
 }
 
 /// Bytes that are the same everywhere.

@@ -1,9 +1,8 @@
 //! What the parts of seeing a picture take: reading the file, resizing, encoding, and the prompt behind it.
 
-use super::media::{MediaReport, MediaSubject, MediaTimes, noise_bytes};
+use super::media::{MediaReport, MediaSubject, MediaTimes, file_bytes, noise_bytes, rounds};
 use lamina::{
     Error, GenerateOptions, LoadOptions, Model, Result,
-    files::read_regular,
     image::{Picture, PixelSize},
 };
 use std::{path::PathBuf, sync::Arc, time::Instant};
@@ -30,30 +29,19 @@ pub fn pictures(
 ) -> Result<MediaReport> {
     note("loading");
     let model = Model::load_with(path, load, &|_, _| true)?;
-    let limits = model.image_reader()?;
-    let bytes = match of {
-        BenchPicture::Noise(_) => None,
+    let most = model.image_reader()?.most_bytes();
+    note("pictures");
+    let take =
+        |i: usize, picture: &Picture, times: &mut MediaTimes| see(&model, &other(picture, i as u8), times);
+    let (picture, times) = match of {
+        BenchPicture::Noise(size) => rounds(repeat, |_| Ok(noise(*size)), take)?,
         BenchPicture::File(file) => {
-            let unread = |e| Error::InvalidRequest(format!("{} cannot be read: {e}", file.display()));
-            Some(read_regular(file, limits.most_bytes() as u64).map_err(unread)?)
+            let bytes = file_bytes(file, most)?;
+            rounds(repeat, |times| times.part("decode", || decode(&model, &bytes)), take)?
         }
     };
-    let (mut times, mut size) = (MediaTimes::default(), PixelSize::square(1));
-    for i in 0..=repeat {
-        note("pictures");
-        let picture = match (of, &bytes) {
-            (_, Some(bytes)) => times.part("decode", || decode(&model, bytes))?,
-            (BenchPicture::Noise(size), _) => noise(*size),
-            (BenchPicture::File(_), None) => continue,
-        };
-        size = picture.size();
-        see(&model, &other(&picture, i as u8), &mut times)?;
-        if i == 0 {
-            times = MediaTimes::default();
-        }
-    }
-    let layout = model.image_layout(&noise(size))?;
-    let (resized, patches) = (layout.resized(), layout.patches());
+    let layout = model.image_layout(&picture)?;
+    let (size, resized, patches) = (picture.size(), layout.resized(), layout.patches());
     Ok(MediaReport {
         info: model.info().clone(),
         subject: MediaSubject::Picture { size, resized, patches },

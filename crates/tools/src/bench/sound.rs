@@ -1,9 +1,8 @@
 //! What the parts of hearing a sound take: reading the file, its spectrum, encoding, and the prompt behind it.
 
-use super::media::{MediaReport, MediaSubject, MediaTimes, noise_bytes};
+use super::media::{MediaReport, MediaSubject, MediaTimes, file_bytes, noise_bytes, rounds};
 use lamina::{
     Error, GenerateOptions, LoadOptions, Model, Result,
-    files::read_regular,
     sound::{Sound, SoundError, SoundLimits, SoundReader},
 };
 use std::{
@@ -36,30 +35,17 @@ pub fn sounds(
     let model = Model::load_with(path, load, &|_, _| true)?;
     let deaf = || Error::InvalidRequest("this model does not hear: it takes no sounds".into());
     let spec = model.hearing().ok_or_else(deaf)?;
-    let (bytes, noise) = match of {
-        BenchSound::Noise(seconds) => (None, Some(noise(*seconds, spec.mel.rate)?)),
+    note("sounds");
+    let take = |i: usize, sound: &Sound, times: &mut MediaTimes| hear(&model, &other(sound, i)?, times);
+    let (sound, times) = match of {
+        BenchSound::Noise(seconds) => rounds(repeat, |_| noise(*seconds, spec.mel.rate), take)?,
         BenchSound::File(file) => {
-            let unread = |e| Error::InvalidRequest(format!("{} cannot be read: {e}", file.display()));
-            (Some(read_regular(file, SoundLimits::default().bytes as u64).map_err(unread)?), None)
+            let bytes = file_bytes(file, SoundLimits::default().bytes)?;
+            let decode = || SoundReader::default().file(&bytes).map_err(refused);
+            rounds(repeat, |times| times.part("decode", decode), take)?
         }
     };
-    let (mut times, mut heard) = (MediaTimes::default(), None);
-    for i in 0..=repeat {
-        note("sounds");
-        let sound = match (&bytes, &noise) {
-            (Some(bytes), _) => {
-                times.part("decode", || SoundReader::default().file(bytes)).map_err(refused)?
-            }
-            (None, Some(noise)) => noise.clone(),
-            (None, None) => continue,
-        };
-        hear(&model, &other(&sound, i)?, &mut times)?;
-        heard = Some(sound);
-        if i == 0 {
-            times = MediaTimes::default();
-        }
-    }
-    let layout = heard.as_ref().map(|sound| spec.layout(sound)).ok_or_else(deaf)?;
+    let layout = spec.layout(&sound);
     Ok(MediaReport {
         info: model.info().clone(),
         subject: MediaSubject::Sound { seconds: layout.seconds, encoded: layout.encoded() },
@@ -85,12 +71,7 @@ fn refused(e: SoundError) -> Error {
 
 /// Noise that is the same everywhere.
 fn noise(seconds: f64, rate: u32) -> Result<Sound> {
-    let most = f64::from(SoundLimits::default().seconds);
-    if seconds > most {
-        return Err(Error::InvalidRequest(format!(
-            "a sound of {seconds} s is longer than {most} s, the most that is heard"
-        )));
-    }
+    SoundLimits::default().check_length(seconds).map_err(refused)?;
     let samples = (seconds * f64::from(rate)) as usize;
     let samples = noise_bytes().take(samples).map(|byte| f32::from(byte) / 256.0 - 0.5).collect();
     Sound::new(samples, rate).map_err(refused)
