@@ -54,6 +54,16 @@ def test_a_stream_adds_up_to_the_whole_answer(client):
     assert all(chunk.usage is None for chunk in chunks[:-1])
 
 
+def test_a_key_of_the_client_makes_a_request_the_same_again(client):
+    def ask(key):
+        body = {"model": "any", "prompt": "Once", "temperature": 1, "max_tokens": 24}
+        answer = client.completions.create(**body, extra_headers={"Idempotency-Key": key})
+        return answer.id, answer.choices[0].text
+
+    one, again, other = ask("one"), ask("one"), ask("other")
+    assert one == again and one[0] != other[0] and one[1] != other[1]
+
+
 def test_several_answers(client):
     options = {**GREEDY, "temperature": 1.0}
     answer = client.chat.completions.create(messages=MESSAGES, n=3, seed=7, **options)

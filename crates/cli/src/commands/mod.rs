@@ -88,7 +88,7 @@ pub const ALL: &[Command] = &[
     #[cfg(feature = "client")]
     command::<top::TopArgs>(),
     #[cfg(feature = "serve")]
-    command::<batch::BatchArgs>(),
+    asking::<batch::BatchArgs>(),
     #[cfg(feature = "client")]
     command::<ping::PingArgs>(),
     asking::<bench::BenchArgs>(),

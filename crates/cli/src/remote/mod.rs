@@ -12,7 +12,7 @@ pub use load::{Arrivals, Lengths, LoadPlan, measure};
 pub use partner::ServerPartner;
 pub use run::{complete, complete_whole, write_texts};
 pub use screen::{RequestOrder, Screen};
-pub use server::RemoteServer;
+pub use server::{RemoteServer, ServerAnswer, refused};
 
 use crate::error::Result;
 use tokio::runtime::{Builder, Runtime};

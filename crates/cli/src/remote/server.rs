@@ -7,7 +7,7 @@ use crate::{
 };
 use lamina_http::{
     HttpAddress, HttpAnswer, HttpClient, HttpError, HttpRequest,
-    header::{AUTHORIZATION, HeaderValue},
+    header::{AUTHORIZATION, HeaderName, HeaderValue, RETRY_AFTER},
 };
 use serde_json::Value;
 use std::{collections::VecDeque, time::Duration};
@@ -86,6 +86,21 @@ impl RemoteServer {
         self.whole(HttpRequest::post(self.at(path)?, body.to_string())).await
     }
 
+    /// Posts `body` under an `Idempotency-Key` and waits for the whole answer, whatever its status is.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn ask(&self, path: &str, body: &Value, key: &str) -> Result<ServerAnswer> {
+        let mut request = HttpRequest::post(self.at(path)?, body.to_string());
+        let name = HeaderName::from_static("idempotency-key");
+        request.headers.extend(HeaderValue::from_str(key).ok().map(|key| (name, key)));
+        let answer = self.sent(request).await?;
+        let (status, after) = (answer.status().as_u16(), answer.headers().get(RETRY_AFTER).cloned());
+        let seconds = after.and_then(|after| after.to_str().ok()?.trim().parse().ok());
+        let body = answer.text().await.map_err(|e| self.lost(&e))?;
+        Ok(ServerAnswer { status, pause: seconds.map(Duration::from_secs), body })
+    }
+
     /// Posts `body` and returns once the answer begins.
     ///
     /// # Errors
@@ -116,9 +131,13 @@ impl RemoteServer {
         serde_json::from_str(&text).map_err(|_| self.broken(&text))
     }
 
-    async fn send(&self, mut request: HttpRequest) -> Result<HttpAnswer> {
+    async fn sent(&self, mut request: HttpRequest) -> Result<HttpAnswer> {
         request.headers.extend(self.key.clone().map(|key| (AUTHORIZATION, key)));
-        let answer = self.http.send(request).await.map_err(|e| self.lost(&e))?;
+        self.http.send(request).await.map_err(|e| self.lost(&e))
+    }
+
+    async fn send(&self, request: HttpRequest) -> Result<HttpAnswer> {
+        let answer = self.sent(request).await?;
         if answer.status().is_success() {
             return Ok(answer);
         }
@@ -141,6 +160,17 @@ impl RemoteServer {
     pub fn problem(&self, problem: String) -> CliError {
         CliError::Server { url: self.url.clone(), problem }
     }
+}
+
+/// All of an answer.
+#[derive(Debug)]
+pub struct ServerAnswer {
+    /// Status of HTTP.
+    pub status: u16,
+    /// When the server wants to be asked again.
+    pub pause: Option<Duration>,
+    /// Its body.
+    pub body: String,
 }
 
 /// An answer that comes event by event.
@@ -200,7 +230,7 @@ fn bearer(key: &str) -> Result<HeaderValue> {
 }
 
 /// The error of a body: OpenAI's object, a plain text under `error`, or whatever it holds.
-fn refused(status: u16, text: &str) -> CliError {
+pub fn refused(status: u16, text: &str) -> CliError {
     let body: Value = serde_json::from_str(text).unwrap_or_default();
     let error = &body["error"];
     let words = [&error["message"], error, &body["message"], &body["detail"]];

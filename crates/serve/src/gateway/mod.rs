@@ -234,8 +234,7 @@ impl Gateway {
 
     /// What a replica is told of a request.
     fn ticket(&self, call: &HttpCall, method: Method, uri: String) -> RequestTicket {
-        let key = call.headers().get("idempotency-key").and_then(|key| key.to_str().ok());
-        let draws = key.map(|key| FixedDraws::of_key(&[&call.caller.tenant, method.as_str(), &uri, key]));
+        let draws = FixedDraws::of_header(call.headers(), &call.caller.tenant, method.as_str(), &uri);
         RequestTicket {
             draws: draws.unwrap_or_else(FixedDraws::fresh),
             method: method.to_string(),

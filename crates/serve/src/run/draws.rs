@@ -1,7 +1,8 @@
 //! What a request draws by chance: ids, seeds, the moment it was asked. A gateway fixes them before the first step, so that
-//! another engine that goes on with the answer draws the same.
+//! another engine that goes on with the answer draws the same; a client's key fixes them for requests that are sent again.
 
 use crate::models::now;
+use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use std::{
     future::Future,
@@ -43,8 +44,19 @@ impl FixedDraws {
         FixedDraws { ids: mixed(ids), seed: mixed(seed), asked: now(), waited: 0 }
     }
 
-    /// Draws for a request that says by a key of its client's that it is the same as one before, wherever that one came to.
-    pub fn of_key(key: &[&str]) -> FixedDraws {
+    /// Draws for a request that says by a header `Idempotency-Key` that it is the same as one before, wherever that one came
+    /// to: for one tenant, method and path.
+    pub fn of_header(
+        headers: &HeaderMap,
+        tenant: &str,
+        method: &str,
+        uri: &impl ToString,
+    ) -> Option<FixedDraws> {
+        let key = headers.get("idempotency-key")?.to_str().ok()?;
+        Some(FixedDraws::of_key(&[tenant, method, &uri.to_string(), key]))
+    }
+
+    fn of_key(key: &[&str]) -> FixedDraws {
         let mut hash = Xxh3::new();
         for part in key {
             hash.update(&(part.len() as u64).to_le_bytes());

@@ -14,6 +14,7 @@ use crate::{
     error::{ApiError, Cause},
     guard::{Access, KeyRing, client_address, cors_headers, key_of, own_name, preflight, request_id},
     log::{RequestLog, TraceContext},
+    run::FixedDraws,
 };
 use axum::{Router, body::Body};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
@@ -177,13 +178,25 @@ impl Front {
         let large = LargeBodies::takes(request.body());
         let (id, dialect) = (context.id.clone(), Dialect::of_path(request.uri().path()));
         let log = context.log.clone();
+        let draws = FixedDraws::of_header(
+            request.headers(),
+            &context.caller.tenant,
+            request.method().as_str(),
+            request.uri(),
+        );
         let mut request = request.map(|body| Body::new(Upload::new(body, activity.clone(), log)));
         request.extensions_mut().insert(context);
         let mut routes = self.routes.clone();
-        let handler = async move {
+        let answer = async move {
             match routes.call(request).await {
                 Ok(response) => response,
                 Err(never) => match never {},
+            }
+        };
+        let handler = async move {
+            match draws {
+                Some(draws) => draws.within(answer).await,
+                None => answer.await,
             }
         };
         match large {

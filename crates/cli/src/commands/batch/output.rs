@@ -45,6 +45,11 @@ impl BatchOutput {
         Ok(BatchOutput { file, path: path.to_owned(), written, refused })
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Answers that it has.
     pub fn written(&self) -> usize {
         self.written

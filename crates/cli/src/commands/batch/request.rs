@@ -1,6 +1,5 @@
 //! A line of a batch.
 
-use lamina_serve::LocalServer;
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashSet,
@@ -15,7 +14,7 @@ const ENDPOINTS: [&str; 4] = ["/v1/chat/completions", "/v1/completions", "/v1/em
 pub struct BatchLine {
     /// What the caller knows it by; null where the line has none.
     pub custom_id: Value,
-    asked: Result<(String, String), String>,
+    asked: Result<(&'static str, Value), String>,
 }
 
 /// All lines that are not blank. Those that are no requests are answered by what is wrong with them.
@@ -47,30 +46,35 @@ impl BatchLine {
         BatchLine { custom_id, asked }
     }
 
+    /// Endpoint and body of its request.
+    ///
+    /// # Errors
+    /// What is wrong with the line.
+    pub fn asked(&self) -> Result<(&'static str, &Value), &str> {
+        self.asked.as_ref().map(|(url, body)| (*url, body)).map_err(String::as_str)
+    }
+
     /// The line of its answer.
-    pub fn answer(&self, server: &LocalServer) -> String {
-        let refused = |message: String, code: &str| {
-            let error = json!({"code": code, "message": message});
-            (Value::Null, error)
-        };
-        let (response, error) = match &self.asked {
-            Err(problem) => refused(problem.clone(), "invalid_request"),
-            Ok((url, body)) => match server.post(url, body.clone()) {
-                Err(e) => refused(e.to_string(), "server_error"),
-                Ok(got) => {
-                    let body: Value = serde_json::from_slice(&got.body).unwrap_or_default();
-                    let id = fresh("req");
-                    (json!({"status_code": got.status, "request_id": id, "body": body}), Value::Null)
-                }
-            },
-        };
+    pub fn answered(&self, status: u16, body: &[u8]) -> String {
+        let body: Value = serde_json::from_slice(body)
+            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned()));
+        let response = json!({"status_code": status, "request_id": fresh("req"), "body": body});
+        self.told(response, Value::Null)
+    }
+
+    /// The line that says why it has no answer.
+    pub fn refused(&self, message: &str, code: &str) -> String {
+        self.told(Value::Null, json!({"code": code, "message": message}))
+    }
+
+    fn told(&self, response: Value, error: Value) -> String {
         let id = fresh("batch_req");
         json!({"id": id, "custom_id": self.custom_id, "response": response, "error": error}).to_string()
     }
 }
 
 /// Endpoint and body of a request.
-fn request(mut object: Map<String, Value>, custom_id: &Value) -> Result<(String, String), String> {
+fn request(mut object: Map<String, Value>, custom_id: &Value) -> Result<(&'static str, Value), String> {
     if custom_id.is_null() {
         return Err("custom_id is missing, or no text".into());
     }
@@ -89,34 +93,15 @@ fn request(mut object: Map<String, Value>, custom_id: &Value) -> Result<(String,
     if body.get("stream").is_some_and(|stream| *stream == json!(true)) {
         return Err("an answer in a file has no stream: leave `stream` out".into());
     }
-    Ok(((*url).to_owned(), body.to_string()))
+    Ok((url, body))
 }
 
 /// An id that no other line of this process has, nor one of another process.
-fn fresh(kind: &str) -> String {
+pub fn fresh(kind: &str) -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, SeqCst);
     let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |t| t.as_micros());
     format!("{kind}_{now:x}{:x}{number:x}", std::process::id())
-}
-
-/// Lines that threads take in turn.
-pub struct Taken {
-    lines: Vec<BatchLine>,
-    next: AtomicUsize,
-}
-
-impl Taken {
-    /// None is taken yet.
-    pub fn new(lines: Vec<BatchLine>) -> Taken {
-        Taken { lines, next: AtomicUsize::new(0) }
-    }
-
-    /// The next one, with its place.
-    pub fn next(&self) -> Option<(usize, &BatchLine)> {
-        let place = self.next.fetch_add(1, SeqCst);
-        Some((place, self.lines.get(place)?))
-    }
 }
 
 #[cfg(test)]
