@@ -132,7 +132,7 @@ def plan(
         offline: as for `LLM`.
         machines: how many machines like this one, or several such numbers: what they make of it as stages, as shards, and as replicas.
         link: what lies between them: `1GbE`, `2.5GbE`, `10GbE`, `25GbE`, `100GbE`, or the time of a message and a rate,
-            such as `35us,1.15GB/s`.
+            such as `35us,1.15GB/s`; or the `host:port` of a `lamina rank`, to which it is measured.
 
     Returns:
         What was found; a model that does not fit is no error: `fits` says so.

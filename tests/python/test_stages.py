@@ -1,6 +1,7 @@
 """Parts of a model that ranks compute, in processes of their own: the answers of one machine, and clear words when one is gone."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -60,6 +61,25 @@ def test_ranks_inside_one_process_say_what_one_says(tp):
     assert not known or "computed by rank 1 of this process" in divided.stderr, divided.stderr
     with lamina.LLM(threads=2, tp=tp if tp == "numa" else int(tp), progress=False) as llm:
         assert llm.generate(PROMPT, max_tokens=40, seed=3).text == alone.stdout.removesuffix("\n")
+
+
+def test_a_plan_measures_the_link_to_a_rank():
+    with ranks(key=KEY) as ([address], _):
+        args = ["plan", "--machines", "2", "--link", address]
+        told = run(*args, "--json", key=KEY)
+        assert told.returncode == 0, told.stderr
+        link = json.loads(told.stdout)["machines"][0]["link"]
+        assert link["name"] == "measured" and 0 <= link["message_s"] < 0.1 and link["gb_s"] > 0.01, link
+        assert "measured" in run(*args, key=KEY).stdout
+        assert lamina.plan(machines=2, link="35us,1GB").machines[0]["link"]["name"] is None
+        other = run(*args, key="o" * 40)
+        assert other.returncode == 1 and address in other.stderr, other.stderr
+        # It has not been used up.
+        assert run("run", "-n", "4", "--stages", address, PROMPT, key=KEY).returncode == 0
+    gone = run(*args, key=KEY)
+    assert gone.returncode == 1 and address in gone.stderr, gone.stderr
+    wrong = run("plan", "--machines", "2", "--link", "wire")
+    assert wrong.returncode == 2 and "HOST:PORT" in wrong.stderr, wrong.stderr
 
 
 def test_ranks_of_shards_have_to_compute_alike():

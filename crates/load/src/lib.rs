@@ -22,6 +22,7 @@ mod info;
 mod kv_stores;
 mod kv_swap;
 mod layer_parts;
+mod link;
 mod local_ranks;
 mod lora;
 mod met_rank;
@@ -63,6 +64,7 @@ pub use lamina_planner::{
     SwapForecast, TierPercent,
 };
 pub use lamina_ranks::{AppKey, MemoryRank, RankError, RankLine, RankList, StageList, ThreadBinding, greet};
+pub use link::LinkChoice;
 pub use local_ranks::LocalRanks;
 pub use lora::{AdapterPath, lora_scales};
 pub use mmproj::{FoundMmproj, MmprojChoice};

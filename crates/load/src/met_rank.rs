@@ -68,7 +68,7 @@ pub(crate) fn answer(line: &RankLine, name: &str, goes_on: &dyn Fn() -> bool) ->
 }
 
 /// Meets a rank, also one that has yet to see that its last leader is gone: who loads a model again was that one.
-fn join_soon(address: &str, key: Option<&AppKey>) -> std::result::Result<RankLine, RankError> {
+pub(crate) fn join_soon(address: &str, key: Option<&AppKey>) -> std::result::Result<RankLine, RankError> {
     let until = Instant::now() + BUSY;
     loop {
         match join(address, key) {
@@ -127,7 +127,7 @@ fn same_model(name: &str, about: &RankAbout, own: &RankAbout) -> Result<()> {
 }
 
 /// The key of the app: needed where a rank is on another machine.
-fn key_for(addresses: &[&String]) -> Result<Option<AppKey>> {
+pub(crate) fn key_for(addresses: &[&String]) -> Result<Option<AppKey>> {
     let local = |address: &&String| {
         let found = address.to_socket_addrs();
         found.is_ok_and(|mut found| found.all(|address| address.ip().is_loopback()))

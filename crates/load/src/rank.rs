@@ -15,7 +15,7 @@ use lamina_plan::{Backend, Runner, ShardCaches, ShardPlan, StagePlan, Step};
 use lamina_planner::{HeadSizes, Neighbours, Placement};
 use lamina_ranks::{
     MemoryRank, RankAnswer, RankError, RankLine, RankOrder, RankPart, StageFrame, StageLimits, StageModel,
-    follow,
+    echo, follow,
 };
 use lamina_store::Checkpoint;
 
@@ -46,9 +46,12 @@ pub fn serve_stage(
 
 /// What the leader wants to run.
 fn stage_model(line: &RankLine) -> std::result::Result<StageModel, RankError> {
-    match line.next_value(StageFrame::Order)? {
-        RankOrder::Open(model) => Ok(model),
-        other => Err(RankError::Frame(format!("{other:?} came first"))),
+    loop {
+        match line.next_value(StageFrame::Order)? {
+            RankOrder::Open(model) => return Ok(model),
+            RankOrder::Echo { frames } => echo(line, frames)?,
+            other => return Err(RankError::Frame(format!("{other:?} came first"))),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     options::{LoadTexts, load_options},
     wait::{CallWatch, interruptible, located, silent},
 };
-use lamina::{BadValue, ForecastQuestion, StageLink};
+use lamina::{BadValue, ForecastQuestion, LinkChoice};
 use lamina_tools::{plan_json, plan_report};
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub fn plan(
     link: &str,
 ) -> Result<(String, String)> {
     let options = load_options(options, loras)?;
-    let link: StageLink = link.parse().map_err(|e: BadValue| invalid(format!("link {e}")))?;
+    let link: LinkChoice = link.parse().map_err(|e: BadValue| invalid(format!("link {e}")))?;
     let question = ForecastQuestion {
         batch,
         prompt,
@@ -38,11 +38,11 @@ pub fn plan(
         image,
         audio,
         machines,
-        link,
         ..ForecastQuestion::default()
     };
     let told = interruptible(py, silent, |keep| {
         let (path, options) = located(&path, &options, &CallWatch(keep))?;
+        let question = ForecastQuestion { link: link.link()?, ..question };
         lamina::plan(Some(&path), &options, &question)
     })?;
     Ok((plan_json(&told).to_string(), plan_report(&told)))

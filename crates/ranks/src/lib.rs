@@ -13,6 +13,7 @@ mod batch_check;
 mod batch_parts;
 mod columns;
 mod division;
+mod echo;
 #[cfg(test)]
 mod empty_plan;
 mod error;
@@ -32,6 +33,7 @@ mod words;
 pub use app_key::{AppKey, AppKeyError};
 pub use batch_parts::part_count;
 pub use division::{LayerUnit, RankList, StageAddress, StageList, StageShare, divide};
+pub use echo::{LineSpeed, echo, measure_line};
 pub use error::RankError;
 pub use follow::follow;
 pub use handshake::{greet, join};

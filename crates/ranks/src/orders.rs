@@ -17,6 +17,11 @@ pub struct StageModel {
 /// What a rank is told to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RankOrder {
+    /// Send the next frames back, for who measures the connection; another order may come behind them.
+    Echo {
+        /// How many.
+        frames: usize,
+    },
     /// Read the headers and say what is there.
     Open(StageModel),
     /// Plan the memory of the operators between two marks of the plan.
@@ -42,6 +47,8 @@ pub enum RankOrder {
 /// What a rank answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RankAnswer {
+    /// Frames are sent back from now on.
+    Echoes,
     /// What is there.
     Opened(RankAbout),
     /// What its memory holds.

@@ -156,6 +156,8 @@ MODEL is a GGUF file (or its first shard), a Hugging Face folder, or a name: hf:
 https://.., ollama:name[:TAG], lmstudio:org/repo; what is not here is fetched. Without one, the model that LAMINA_MODEL \
 names is used, or else the small one inside the package.
 
+With the Python package and Ray, `lamina deploy` starts a gateway and replicas on a cluster.
+
 Answers and reports go to stdout; progress and notes go to stderr. With --json a report is one JSON object.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl-C.";
 

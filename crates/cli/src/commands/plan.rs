@@ -9,7 +9,7 @@ use crate::{
     plots::{self, SpeedCurves},
     progress::spinner,
 };
-use lamina::{Forecast, ForecastQuestion, LoadOptions, MemoryLimit, StageLink};
+use lamina::{Forecast, ForecastQuestion, LinkChoice, LoadOptions, MemoryLimit};
 use lamina_tools::{plan_json, plan_report};
 use std::path::{Path, PathBuf};
 
@@ -41,8 +41,8 @@ pub struct PlanArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive())]
     machines: Vec<usize>,
     #[arg(long, value_name = "LINK", default_value = "10GbE", requires = "machines",
-          help = format!("What lies between them: {}", StageLink::forms()))]
-    link: StageLink,
+          help = format!("What lies between them: {}", LinkChoice::forms()))]
+    link: LinkChoice,
     /// Measure the speeds of this machine anew
     #[arg(long)]
     measure: bool,
@@ -59,7 +59,8 @@ impl Execute for PlanArgs {
     const NAME: &'static str = "plan";
 
     fn execute(self) -> Result<()> {
-        let PlanArgs { batch, prompt, measure, image, audio, machines, link, .. } = self;
+        let PlanArgs { batch, prompt, measure, image, audio, machines, .. } = self;
+        let link = self.link.link()?;
         let question = ForecastQuestion {
             batch,
             prompt,

@@ -13,10 +13,13 @@ const KNOWN: [(&str, f64, f64); 5] = [
     ("100GbE", 20e-6, 11e9),
 ];
 
+/// The name of what was measured.
+const MEASURED: &str = "measured";
+
 /// A link between two machines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StageLink {
-    /// Its name; none where it was given by its figures.
+    /// Its name, or that it was measured; none where it was given by its figures.
     pub name: Option<&'static str>,
     /// Seconds of a message without bytes, one way.
     pub seconds: f64,
@@ -29,6 +32,11 @@ impl StageLink {
     pub fn forms() -> String {
         let names = KNOWN.map(|known| known.0).join(", ");
         format!("{names}, or the time of a message and a rate, such as 35us,1.15GB/s")
+    }
+
+    /// One that was measured.
+    pub fn measured(seconds: f64, rate: f64) -> StageLink {
+        StageLink { name: Some(MEASURED), seconds, rate }
     }
 
     /// Seconds of a message of so many bytes, one way.
@@ -74,6 +82,7 @@ impl fmt::Display for StageLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (micros, giga) = (self.seconds * 1e6, self.rate / 1e9);
         match self.name {
+            Some(MEASURED) => write!(f, "measured {micros:.0} us a message and {giga:.2} GB/s"),
             Some(name) => write!(f, "{name}, assumed {micros:.0} us a message and {giga} GB/s"),
             None => write!(f, "{micros} us a message, {giga} GB/s"),
         }
