@@ -33,12 +33,6 @@ impl Bar {
             self.0.set_position(done);
         }
     }
-
-    /// Lets something write beside the bar.
-    #[cfg(feature = "serve")]
-    pub fn aside(&self, write: impl FnOnce()) {
-        self.0.suspend(write);
-    }
 }
 
 impl Drop for Bar {

@@ -4,6 +4,8 @@
 mod ask;
 #[cfg(feature = "serve")]
 mod batch;
+#[cfg(all(feature = "client", feature = "serve"))]
+mod batch_server;
 mod bench;
 #[cfg(feature = "client")]
 mod bench_server;

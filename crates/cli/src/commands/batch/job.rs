@@ -25,22 +25,15 @@ use std::{
 /// How often Ctrl-C is looked for.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// What a worker tells.
-pub enum JobNews {
-    /// The answer to the line at this place among those that are left.
-    Answer(usize, String),
-    /// Something that a person should know.
-    Note(String),
-    /// Why no more lines can be answered.
-    End(CliError),
-}
+/// A line's place among those that are left, and its answer, or why no more lines can be answered.
+type Answered = (usize, Result<String>);
 
 /// What workers share.
 #[derive(Clone)]
 pub struct JobLines {
     lines: Arc<Vec<BatchLine>>,
     next: Arc<AtomicUsize>,
-    news: Sender<JobNews>,
+    answers: Sender<Answered>,
 }
 
 impl JobLines {
@@ -50,9 +43,9 @@ impl JobLines {
         Some((place, self.lines.get(place)?))
     }
 
-    /// Tells it. False where nobody listens any more.
-    pub fn tell(&self, news: JobNews) -> bool {
-        self.news.send(news).is_ok()
+    /// Tells the answer to the line at `place`, or why the job ends. False where nobody listens any more.
+    pub fn tell(&self, place: usize, answer: Result<String>) -> bool {
+        self.answers.send((place, answer)).is_ok()
     }
 }
 
@@ -74,22 +67,31 @@ impl BatchJob {
         Ok(BatchJob { lines, out, parallel })
     }
 
-    /// Has `start` begin so many workers for the lines that are left, and writes their answers.
+    /// Has `start` begin so many workers for the lines that are left, and writes their answers. What `start` gives is asked now
+    /// and then for what a person should know.
     ///
     /// # Errors
     /// Those of `start`, of a worker that ends the job, or of the file of answers.
-    pub fn run(mut self, start: impl FnOnce(JobLines, usize) -> Result<()>) -> Result<()> {
+    pub fn run<N: FnMut() -> Option<String>>(
+        mut self,
+        start: impl FnOnce(JobLines, usize) -> Result<N>,
+    ) -> Result<()> {
         let (done, all) = (self.out.written(), self.lines.len());
         if done > 0 {
             note(&format!("{done} of {all} are answered already"));
         }
         if done < all {
-            let (news, receive) = mpsc::channel();
+            let (answers, receive) = mpsc::channel();
             let lines = Arc::new(self.lines.split_off(done));
-            start(JobLines { lines, next: Arc::default(), news }, self.parallel.min(all - done))?;
+            let news =
+                start(JobLines { lines, next: Arc::default(), answers }, self.parallel.min(all - done))?;
             interrupt::set(On::Catch);
-            let written = self.write(&receive, all);
+            let written = self.write(&receive, all, news);
             interrupt::set(On::Exit);
+            if written.is_err() {
+                let done = self.out.written();
+                note(&format!("{done} of {all} are written: the same command goes on from there"));
+            }
             written?;
         }
         let (good, refused) = self.out.counts();
@@ -98,36 +100,30 @@ impl BatchJob {
     }
 
     /// Writes answers in order, each as soon as those before it are there.
-    fn write(&mut self, news: &Receiver<JobNews>, total: usize) -> Result<()> {
+    fn write(
+        &mut self,
+        answers: &Receiver<Answered>,
+        total: usize,
+        mut news: impl FnMut() -> Option<String>,
+    ) -> Result<()> {
         let first = self.out.written();
-        let (bar, mut early) = (Bar::steps("requests"), BTreeMap::new());
-        bar.at(first as u64, total as u64);
+        let (mut bar, mut early) = (Bar::steps("requests"), BTreeMap::new());
         while self.out.written() < total {
-            let ended = match news.recv_timeout(GLANCE) {
-                Ok(JobNews::Answer(place, line)) => {
-                    early.insert(first + place, line);
-                    None
-                }
-                Ok(JobNews::Note(text)) => {
-                    bar.aside(|| note(&text));
-                    None
-                }
-                Ok(JobNews::End(e)) => Some(e),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => Some(fault()),
-            };
+            bar.at(self.out.written() as u64, total as u64);
+            match answers.recv_timeout(GLANCE) {
+                Ok((place, answer)) => drop(early.insert(first + place, answer?)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(fault()),
+            }
             while let Some(line) = early.remove(&self.out.written()) {
                 self.out.write(&line)?;
-                bar.at(self.out.written() as u64, total as u64);
             }
-            let stopped = interrupt::hit().then_some(CliError::Reported(interrupt::CODE));
-            if let Some(e) = ended.or(stopped) {
-                drop(bar);
-                note(&format!(
-                    "{} of {total} are written: the same command goes on from there",
-                    self.out.written()
-                ));
-                return Err(e);
+            if let Some(text) = news() {
+                bar = Bar::steps("requests");
+                note(&text);
+            }
+            if interrupt::hit() {
+                return Err(CliError::Reported(interrupt::CODE));
             }
         }
         Ok(())

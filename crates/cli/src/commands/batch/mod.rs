@@ -1,10 +1,8 @@
 //! `lamina batch`: a file of requests in OpenAI's batch format, and their answers in the same order.
 
-mod job;
+pub(super) mod job;
 mod output;
-mod request;
-#[cfg(feature = "client")]
-mod server;
+pub(super) mod request;
 
 use super::Execute;
 use crate::{
@@ -13,7 +11,7 @@ use crate::{
     model_path,
     progress::Bar,
 };
-use job::{BatchJob, JobLines, JobNews};
+use job::{BatchJob, JobLines};
 use lamina::AdapterPath;
 use lamina_serve::{LocalServer, ModelSettings};
 use request::BatchLine;
@@ -36,7 +34,7 @@ pub struct BatchArgs {
     /// GGUF file, Hugging Face folder, or name such as hf:org/model; with --server the model of all lines [default: the one
     /// that each names]
     #[arg(short, long, value_name = "MODEL")]
-    model: Option<PathBuf>,
+    pub(super) model: Option<PathBuf>,
     /// Low-rank adapter to use, a folder of PEFT or a GGUF adapter, at this scale [default: 1]; may be repeated
     #[arg(long, value_name = "[NAME=]PATH[@SCALE]", help_heading = "Loading")]
     lora: Vec<AdapterPath>,
@@ -61,13 +59,14 @@ impl Execute for BatchArgs {
                 // Not joined: after Ctrl-C they may have long answers before them, which end with the process.
                 thread::Builder::new().spawn(move || work(&server, &lines))?;
             }
-            Ok(())
+            Ok(|| None)
         })
     }
 }
 
 impl BatchArgs {
-    fn job(&self) -> Result<BatchJob> {
+    /// The files that are named.
+    pub(super) fn job(&self) -> Result<BatchJob> {
         BatchJob::open(&self.input, &self.output, self.parallel, self.force)
     }
 
@@ -88,7 +87,7 @@ impl BatchArgs {
 fn work(server: &LocalServer, lines: &JobLines) {
     while let Some((place, line)) = lines.next() {
         // Nobody listens any more after Ctrl-C.
-        if !lines.tell(JobNews::Answer(place, answer(server, line))) {
+        if !lines.tell(place, Ok(answer(server, line))) {
             return;
         }
     }

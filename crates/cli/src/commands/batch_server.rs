@@ -1,12 +1,14 @@
 //! `lamina batch --server`: requests are sent to a server, and again while it is busy or away.
 
 use super::{
-    BatchArgs,
-    job::{JobLines, JobNews},
-    request::{BatchLine, fresh},
+    ask::Ask,
+    batch::{
+        BatchArgs,
+        job::JobLines,
+        request::{BatchLine, fresh},
+    },
 };
 use crate::{
-    commands::ask::Ask,
     error::{CliError, Result},
     remote::{self, RemoteServer, ServerAnswer},
 };
@@ -51,10 +53,11 @@ impl Ask for BatchArgs {
             // A wrong address or key is told now, and not after all patience.
             let first = runtime.block_on(server.model(None))?;
             let patience = flags.patience.0;
-            let asked = ServerJob { server, always, first, patience, lines, past: Mutex::default() };
+            let past = Arc::new(Mutex::new(ServerPast::default()));
+            let asked = ServerJob { server, always, first, patience, lines, past: past.clone() };
             // Not joined, as on this machine: what a server still computes ends with the connection.
             thread::Builder::new().spawn(move || runtime.block_on(asked.run(workers)))?;
-            Ok(())
+            Ok(move || seen(&past).complaint.take())
         })
     }
 }
@@ -68,15 +71,21 @@ struct ServerJob {
     first: Option<String>,
     patience: Duration,
     lines: JobLines,
-    past: Mutex<ServerPast>,
+    past: Arc<Mutex<ServerPast>>,
 }
 
 /// When a server last did what.
 #[derive(Default)]
 struct ServerPast {
     answered: Option<Instant>,
-    /// A person was told that it does not answer.
+    /// Somebody complained that it does not.
     complained: Option<Instant>,
+    /// In words, until a person was told.
+    complaint: Option<String>,
+}
+
+fn seen(past: &Mutex<ServerPast>) -> MutexGuard<'_, ServerPast> {
+    past.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What became of one attempt.
@@ -101,11 +110,7 @@ impl ServerJob {
 
     async fn work(self: Arc<Self>) {
         while let Some((place, line)) = self.lines.next() {
-            let news = match self.answer(line).await {
-                Ok(answer) => JobNews::Answer(place, answer),
-                Err(e) => JobNews::End(e),
-            };
-            if !self.lines.tell(news) {
+            if !self.lines.tell(place, self.answer(line).await) {
                 return;
             }
         }
@@ -154,25 +159,21 @@ impl ServerJob {
             let why = remote::refused(status, &body);
             return Ok(SendAttempt::Failed { line: answer, why, pause: pause.map(|p| p.min(PAUSES.1)) });
         }
-        self.past().answered = Some(Instant::now());
+        seen(&self.past).answered = Some(Instant::now());
         Ok(SendAttempt::Answered(answer))
     }
 
-    fn past(&self) -> MutexGuard<'_, ServerPast> {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn answered_since(&self, then: Instant) -> bool {
-        self.past().answered.is_some_and(|last| last > then)
+        seen(&self.past).answered.is_some_and(|last| last > then)
     }
 
     /// Says why nothing is answered, once for all lines that wait.
     fn complain(&self, begun: Instant, why: &CliError) {
         let silent = !self.answered_since(begun);
-        let mut past = self.past();
+        let mut past = seen(&self.past);
         if silent && past.complained.is_none_or(|last| last.elapsed() > PAUSES.1) {
             past.complained = Some(Instant::now());
-            self.lines.tell(JobNews::Note(format!("{why}; it is asked again")));
+            past.complaint = Some(format!("{why}; it is asked again"));
         }
     }
 
