@@ -9,7 +9,7 @@ import zipfile
 
 MB = 1_000_000
 # Wheel without the model that is packaged, and library when unpacked. Raised on purpose only; what is wanted are 10 and 16.
-MOST = {"dist": (12, 27), "release": (15, 38)}
+MOST = {"dist": (13, 27), "release": (15, 38)}
 
 
 def main(path, profile="dist"):
