@@ -23,8 +23,8 @@ use tokio::{task::JoinSet, time::sleep};
 
 /// Statuses of servers that may answer later: they wait for the request, have too many, start, or end.
 const LATER: [u16; 5] = [408, 429, 502, 503, 504];
-/// Statuses that all further requests would get as well.
-const DENIED: [u16; 2] = [401, 403];
+/// The status that all further requests would get as well: the key is wrong.
+const DENIED: u16 = 401;
 /// From one attempt to the next: twice as long each time, between these.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
@@ -32,7 +32,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Server")]
 pub struct PatienceArgs {
-    /// How long a request is sent again to a server that is busy or cannot be reached
+    /// How long a request is kept and sent again while the server is busy or cannot be reached: the sum of its pauses
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = span, requires = "server")]
     patience: Span,
 }
@@ -124,21 +124,21 @@ impl ServerJob {
         };
         // A gateway draws the same for the same key: what is asked twice is answered equally.
         let key = fresh("key");
-        let begun = Instant::now();
-        let mut own_pause = PAUSES.0;
+        let (mut pauses, mut waited, mut failing) = (PAUSES.0, Duration::ZERO, None);
         loop {
             let (answer, why, pause) = match self.attempt(line, url, &body, &key).await? {
                 SendAttempt::Answered(answer) => return Ok(answer),
                 SendAttempt::Failed { line, why, pause } => (line, why, pause),
             };
-            if begun.elapsed() > self.patience {
-                // Others are answered: it is this request.
-                return if self.answered_since(begun) { Ok(answer) } else { Err(why) };
+            let since = *failing.get_or_insert_with(Instant::now);
+            if waited >= self.patience {
+                return if self.is_alone(since, &why).await { Ok(answer) } else { Err(why) };
             }
-            self.complain(begun, &why);
-            // Not all at the same moment.
-            sleep(pause.unwrap_or(own_pause).mul_f64(0.75 + fastrand::f64() / 2.0)).await;
-            own_pause = (own_pause * 2).min(PAUSES.1);
+            self.complain(since, &why);
+            // Not all at the same moment, and none before the server wants it.
+            let pause = pause.unwrap_or(pauses).mul_f64(1.0 + fastrand::f64() / 4.0);
+            sleep(pause).await;
+            (pauses, waited) = ((pauses * 2).min(PAUSES.1), waited + pause);
         }
     }
 
@@ -151,7 +151,7 @@ impl ServerJob {
                 return Ok(SendAttempt::Failed { line, why, pause: None });
             }
         };
-        if DENIED.contains(&status) {
+        if status == DENIED {
             return Err(remote::refused(status, &body));
         }
         let answer = line.answered(status, body.as_bytes());
@@ -167,9 +167,16 @@ impl ServerJob {
         seen(&self.past).answered.is_some_and(|last| last > then)
     }
 
+    /// Whether a request that fails `since` then is at fault, and not the server: others are answered, or it ends connections
+    /// of a server that is there.
+    async fn is_alone(&self, since: Instant, why: &CliError) -> bool {
+        let lost = matches!(why, CliError::Server { .. });
+        self.answered_since(since) || lost && self.server.model(None).await.is_ok()
+    }
+
     /// Says why nothing is answered, once for all lines that wait.
-    fn complain(&self, begun: Instant, why: &CliError) {
-        let silent = !self.answered_since(begun);
+    fn complain(&self, since: Instant, why: &CliError) {
+        let silent = !self.answered_since(since);
         let mut past = seen(&self.past);
         if silent && past.complained.is_none_or(|last| last.elapsed() > PAUSES.1) {
             past.complained = Some(Instant::now());
