@@ -42,7 +42,9 @@ pub fn plan(
     };
     let told = interruptible(py, silent, |keep| {
         let (path, options) = located(&path, &options, &CallWatch(keep))?;
-        let question = ForecastQuestion { link: link.link()?, ..question };
+        // Without machines nothing lies between them.
+        let link = if question.machines.is_empty() { question.link } else { link.link()? };
+        let question = ForecastQuestion { link, ..question };
         lamina::plan(Some(&path), &options, &question)
     })?;
     Ok((plan_json(&told).to_string(), plan_report(&told)))

@@ -32,7 +32,7 @@ pub struct BatchArgs {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// GGUF file, Hugging Face folder, or name such as hf:org/model; with --server the model of all lines [default: the one
-    /// that each names]
+    /// that each names, or else the server's first]
     #[arg(short, long, value_name = "MODEL")]
     pub(super) model: Option<PathBuf>,
     /// Low-rank adapter to use, a folder of PEFT or a GGUF adapter, at this scale [default: 1]; may be repeated
