@@ -3,13 +3,15 @@
 
     wheel_check.py TARGET WHEEL
 
-Tag, size (`wheel_size.py`), libraries and versions of the C library (auditwheel), symbols outside Python's stable interface
+Tag, size (`wheel_size.py`), libraries and versions of the C library (auditwheel), musl's own loader, symbols outside Python's stable interface
 (abi3audit), licences and the list of linked packages, folders of the building machine in its strings.
 """
 
 import json
 import os
+import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,10 +29,24 @@ TAGS = {
     "x86_64-pc-windows-msvc": r"win_amd64",
     "x86_64-pc-windows-gnu": r"win_amd64",
 }
-# What a wheel may ask of Linux beside the C library's own parts.
-SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|util)\.so\.\d+|ld-linux[-\w]*\.so\.\d+|libc\.musl-\w+\.so\.1")
+# What a wheel may ask of Linux beside the C library's own parts. musl's loader is its C library, and takes `libc.so`, which is
+# how zig calls it, for itself, whatever file there is.
+SYSTEM = {
+    "gnu": re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|util)\.so\.\d+|ld-linux[-\w]*\.so\.\d+"),
+    "musl": re.compile(r"libc\.so|libc\.musl-\w+\.so\.1"),
+}
 # Folders that only a building machine has.
 FOLDERS = re.compile(rb"/(home|root|Users|work|tmp|runner)/[\w.\-/]{3,}|\.cargo/registry/src/[\w.\-]+/")
+# A program that loads all libraries that it is given.
+OPENS = """
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int count, char **names) {
+    for (int i = 1; i < count; i++)
+        if (!dlopen(names[i], RTLD_NOW | RTLD_GLOBAL)) { puts(dlerror()); return 1; }
+    return 0;
+}
+"""
 NOTICES = ("LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY-LICENSES.txt")
 
 
@@ -62,11 +78,29 @@ def libraries(target, wheel, library):
         return
     listed = subprocess.run(["readelf", "--dynamic", library], capture_output=True, text=True, check=True).stdout
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", listed)
-    yield from (f"it needs {name}" for name in needed if not SYSTEM.fullmatch(name))
+    system = SYSTEM[target.rpartition("-")[2]]
+    yield from (f"it needs {name}" for name in needed if not system.fullmatch(name))
     if "gnu" in target:
         shown = subprocess.run(["auditwheel", "show", wheel], capture_output=True, text=True)
         if shown.returncode or "manylinux_2_17" not in shown.stdout:
             yield f"auditwheel: {shown.stdout.strip()} {shown.stderr.strip()}"
+
+
+def loads(target, wheel, library):
+    """musl's own loader finds all that the library asks for, where this machine has it: in the place of a Python that is linked
+    with musl there are symbols of its names."""
+    if target != f"{platform.machine()}-unknown-linux-musl" or not shutil.which("musl-gcc"):
+        return
+    listed = subprocess.run(["nm", "-D", "--undefined-only", library], capture_output=True, text=True, check=True).stdout
+    names = sorted(set(re.findall(r"\b_?Py\w+", listed)))
+    with tempfile.TemporaryDirectory() as folder:
+        for name, source in (("python.c", "\n".join(f"void *{name}[8];" for name in names)), ("open.c", OPENS)):
+            Path(folder, name).write_text(source)
+        subprocess.run(["musl-gcc", "-shared", "-fPIC", "-o", "python.so", "python.c"], cwd=folder, check=True)
+        subprocess.run(["musl-gcc", "-o", "open", "open.c"], cwd=folder, check=True)
+        ran = subprocess.run([f"{folder}/open", f"{folder}/python.so", library], capture_output=True, text=True)
+    if ran.returncode:
+        yield f"musl's loader: {ran.stdout.strip()}"
 
 
 def interface(target, wheel, _):
@@ -94,7 +128,7 @@ def main(target, wheel):
         archive = zipfile.ZipFile(wheel)
         inside = next(n for n in archive.namelist() if n.endswith((".so", ".pyd")))
         library = Path(archive.extract(inside, folder))
-        checks = (tag, contents, folders, libraries, interface, size)
+        checks = (tag, contents, folders, libraries, loads, interface, size)
         found = [problem for check in checks for problem in check(target, wheel, library)]
     sys.exit("\n".join(f"{wheel.name}: {problem}" for problem in found) or 0)
 
