@@ -8,7 +8,7 @@
 
 use lamina_fixtures::CommandLine;
 use lamina_serve::router::{
-    MOST_REPLICAS, PIECE, ReplicaRouter, RequestNames, RouteIndex, RouteRates, Routed,
+    MOST_REPLICAS, PIECE, ReplicaRouter, RequestNames, RouteIndex, RouteRates, RouteTarget, Routed,
 };
 use std::{
     cmp::Reverse,
@@ -153,14 +153,15 @@ struct Unheard {
 fn run(rule: Rule, asked: &[Asked], service: &Service) -> Report {
     let &Service { replicas, pieces, gateways, late } = service;
     let mut random = Random(7);
-    let rates = RouteRates { byte: SECONDS_OF_PIECE / PIECE as f64, answer: ROW * USUAL_ANSWER };
+    let (byte, answer) = (SECONDS_OF_PIECE / PIECE as f64, ROW * USUAL_ANSWER);
+    let rates = RouteRates { byte, answer, ..RouteRates::default() };
     let mut routers = vec![ReplicaRouter::new(replicas, pieces); gateways];
     routers.iter_mut().for_each(|router| router.rates = rates);
     let mut truth = RouteIndex::new(replicas, pieces);
     let (mut free, mut ends, mut sent) =
         (vec![0.0_f64; replicas], vec![Vec::<f64>::new(); replicas], vec![0; replicas]);
     let (mut open, mut news) = (Vec::<Open>::new(), Vec::<Unheard>::new());
-    let able: Vec<(usize, u64)> = (0..replicas).map(|r| (r, r as u64)).collect();
+    let able: Vec<RouteTarget> = (0..replicas).map(|r| RouteTarget::mixed(r, r as u64)).collect();
     let (mut hit, mut total, mut waits, mut choice) = (0, 0, vec![], Duration::ZERO);
     for (number, Asked { at, request, answer }) in asked.iter().enumerate() {
         let gateway = random.below(gateways);

@@ -10,6 +10,7 @@ use std::{
     fs,
     path::Path,
     process::{Command, Stdio},
+    sync::mpsc::{RecvTimeoutError, channel},
     thread,
     time::Duration,
 };
@@ -211,6 +212,35 @@ fn a_disk_that_refuses_changes_no_answer() {
     let no_folder = LoadOptions { cache_dir: Some(cache.path().join("v1/00")), ..options(None) };
     let refused = Model::load(Some(&path), no_folder).err().map(|e| e.to_string()).unwrap_or_default();
     assert!(refused.contains("the folder of the prefix cache cannot be used"), "{refused}");
+}
+
+#[test]
+fn what_is_said_to_be_kept_is_found_while_its_engine_runs() {
+    let models = Models::new();
+    let kept = |model: &Model| {
+        let (done, told) = channel();
+        model.when_kept(move || _ = done.send(()));
+        told.recv_timeout(Duration::from_secs(60))
+    };
+    // The second has states of recurrent layers beside pages.
+    for name in ["llama", "qwen3-next"] {
+        let (path, cache) = (models.folder(name), folder());
+        let first = load(&path, options(Some(cache.path())));
+        let want = answer(&first, &tokens(200)).0;
+        assert_eq!(kept(&first), Ok(()), "{name}");
+        let second = load(&path, options(Some(cache.path())));
+        let found = 199 / PAGE * PAGE;
+        assert_eq!(answer(&second, &tokens(200)), (want, found, found), "{name}");
+        assert_eq!(kept(&load(&path, options(None))), Err(RecvTimeoutError::Disconnected), "{name}: nowhere");
+        // Nothing more can be written: what is computed then is said not to be kept.
+        for i in 0..256 {
+            let place = cache.path().join(format!("v1/{i:02x}"));
+            _ = fs::remove_dir_all(&place);
+            fs::write(&place, b"").expect("written");
+        }
+        answer(&second, &tokens(256)[130..]);
+        assert_eq!(kept(&second), Err(RecvTimeoutError::Disconnected), "{name}: a disk that refuses");
+    }
 }
 
 #[test]

@@ -79,6 +79,9 @@ def test_texts_are_written_as_they_are_read():
     ({"replicas": 0}, "ray.replicas takes a number of 1 to 64"),
     ({"replicas": [3, 2]}, "ray.replicas takes"),
     ({"replicas": True}, "ray.replicas takes"),
+    ({"prefill": -1}, "ray.prefill takes a number of 0 to 63"),
+    ({"prefill": 1}, "ray.prefill needs a cache_dir that every node sees"),
+    ({"prefill": 1, "replicas": 64}, "are more than 64 together"),
     ({"cpus": "2"}, "ray.cpus takes a number above 0, but '2' was given"),
     ({"listen": "8443:"}, "ray.listen takes HOST:PORT"),
     ({"target": 0}, "ray.target takes seconds above 0"),
@@ -103,6 +106,8 @@ def test_a_plan_starts_nothing(file, capsys):
     told = capsys.readouterr().out
     assert "application other" in told and "1 to 4, each with 2 CPU" in told and "8 CPU at most" in told
     assert "qwen3:0.6b" in told and "0.0.0.0:8443" in told and "no keys" not in told and "a secret" not in told
+    apart = lamina.ray.Config({"cache_dir": "/cache"}, replicas=2, prefill=1, cpus=4)
+    assert "prefill  1 more" in lamina.ray.plan(apart) and "12 CPU at most" in lamina.ray.plan(apart)
     assert command.main(["--plan", "--replicas", "2"]) == 0
     assert "the model inside the package" in capsys.readouterr().out
     assert command.main([str(file.parent / "none.toml"), "--plan"]) == 2

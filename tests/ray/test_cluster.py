@@ -3,6 +3,7 @@
 `LAMINA_KILLS` is the number of kills, one every five seconds."""
 
 import contextlib
+import dataclasses
 import importlib.util
 import json
 import os
@@ -11,6 +12,7 @@ import signal
 import sys
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -97,3 +99,18 @@ def test_the_application_ends_with_its_processes(service):
     pids = [one["pid"] for one in replicas(service.own)]
     serve.delete(service.config.name)
     wait(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), 90)
+
+
+def test_prompts_are_computed_apart_from_answers(service, tmp_path):
+    config = dataclasses.replace(service.config, serve={"context": 512, "cache_dir": str(tmp_path)}, replicas=1, prefill=1)
+    own = Address(lamina.ray.deploy(config))
+    wait(lambda: sorted(one["role"] for one in replicas(own)) == ["mixed", "prefill"], START)
+    prompts = [f"{name} went to the park and saw a big dog. " * 20 for name in ("Lily", "Tom", "Ben", "Sue")]
+    with lamina.LLM(context=512) as llm:
+        expected = [out.text for out in llm.generate(prompts, max_tokens=100, temperature=0)]
+    # While answers run that prompts would hold up, they are computed by the other engine.
+    with ThreadPoolExecutor(len(prompts)) as pool:
+        bodies = [{"prompt": prompt, "max_tokens": 100, "temperature": 0} for prompt in prompts]
+        answers = list(pool.map(lambda body: own.request("/v1/completions", body), bodies))
+    assert [json.loads(text)["choices"][0]["text"] for _, _, text in answers] == expected
+    assert moved(own, "prefilled") >= 1

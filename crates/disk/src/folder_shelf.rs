@@ -40,6 +40,11 @@ pub struct FolderShelf {
 struct FolderUse {
     counts: StoreCounts,
     waiting_bytes: usize,
+    /// Entries that were taken in, and those of them that wait no more.
+    taken: u64,
+    ended: u64,
+    /// The last of them could not be written.
+    refused: bool,
 }
 
 impl EntryStore<FolderShelf> {
@@ -85,6 +90,21 @@ impl EntryStore<FolderShelf> {
     /// True when `bytes` more may wait to be written.
     pub fn room(&self, bytes: usize) -> bool {
         self.is_writable() && self.shelf.writes.lock().shared.has_room(bytes)
+    }
+
+    /// Entries that were taken in so far.
+    pub fn taken(&self) -> u64 {
+        self.shelf.writes.lock().shared.taken
+    }
+
+    /// True when none of the first so many entries that were taken in waits: each can be read, or could not be written.
+    pub fn has_ended(&self, taken: u64) -> bool {
+        self.shelf.writes.lock().shared.ended >= taken
+    }
+
+    /// True where the last entry that was to be written could not be.
+    pub fn refuses(&self) -> bool {
+        self.shelf.writes.lock().shared.refused
     }
 
     /// What happened so far.
@@ -163,6 +183,7 @@ impl FolderUse {
     fn take_in(&mut self, bytes: usize) -> bool {
         let room = self.has_room(bytes);
         self.waiting_bytes += if room { bytes } else { 0 };
+        self.taken += u64::from(room);
         self.counts.dropped += u64::from(!room);
         room
     }
@@ -170,6 +191,8 @@ impl FolderUse {
     /// Counts what became of an entry; returns a failure that is news.
     fn end_write(&mut self, unwritten: &Unwritten, len: u64, result: io::Result<bool>) -> Option<String> {
         self.waiting_bytes -= unwritten.len();
+        self.ended += 1;
+        self.refused = result.is_err();
         let counts = &mut self.counts;
         let written = u64::from(matches!(result, Ok(true)));
         counts.written += written;

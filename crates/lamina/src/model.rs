@@ -317,6 +317,12 @@ impl Model {
         self.shared.service.snapshot()
     }
 
+    /// Calls `done` once all that is computed by now lies in the folder of [`LoadOptions::cache_dir`], where other processes find
+    /// it. It is dropped, and not called, where there is no such folder, its disk refuses, or the engine ends before.
+    pub fn when_kept(&self, done: impl FnOnce() + Send + 'static) {
+        self.shared.service.when_kept(done);
+    }
+
     /// Ends the engine and frees its memory; later requests fail.
     pub fn close(&self) {
         self.shared.service.close();

@@ -185,6 +185,11 @@ impl LoadOptions {
         self.set(spec, text).unwrap_or(Ok(()))
     }
 
+    /// True where what is computed of prompts is kept in a folder, in which other processes find it.
+    pub fn keeps_prompts(&self) -> bool {
+        self.cache_dir.is_some()
+    }
+
     /// What decides where a model lies.
     pub(crate) fn placing(&self) -> PlacementOptions {
         PlacementOptions {

@@ -48,6 +48,7 @@ pub use options::{
     KeepAlive, LogFormat, ModelOrigin, ModelSettings, NamedPath, Network, Reasoning, ServeOptions, Span,
 };
 pub use replica::{JoinedReplica, serve_replica};
+pub use router::ReplicaRole;
 pub use run::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage};
 pub use server::{Server, StartError};
 pub use ticket::ReplicaPlace;

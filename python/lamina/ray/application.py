@@ -38,13 +38,11 @@ def build_app(config: Config) -> Any:
     """
     key = os.environ.get("LAMINA_APP_KEY") or secrets.token_hex(32)
     watched = {"health_check_period_s": _LOOK, "graceful_shutdown_timeout_s": _END}
-    engine = serve.deployment(
-        Engine,
-        name="Engine",
-        ray_actor_options={"num_cpus": config.cpus, "num_gpus": config.gpus},
-        **_count(config),
-        **watched,
-    )
+    placed = {"ray_actor_options": {"num_cpus": config.cpus, "num_gpus": config.gpus}, **watched}
+    engines = [serve.deployment(Engine, name="Engine", **_count(config), **placed).bind(config)]
+    if config.prefill:
+        prefill = serve.deployment(Engine, name="Prefill", num_replicas=config.prefill, **placed)
+        engines.append(prefill.bind(config, "prefill"))
     gateway = serve.deployment(
         Gateway,
         name="Gateway",
@@ -53,7 +51,7 @@ def build_app(config: Config) -> Any:
         ray_actor_options={"num_cpus": 0},
         **watched,
     )
-    return gateway.bind(config, key, engine.bind(config))
+    return gateway.bind(config, key, *engines)
 
 
 def app(args: Mapping[str, Any]) -> Any:
@@ -69,7 +67,7 @@ def app(args: Mapping[str, Any]) -> Any:
     path: Optional[Path] = given.pop("config", None)
     config = Config() if path is None else Config.read(path)
     # What the command line has is text.
-    told = Config.of({"ray": {name: _read(value) for name, value in given.items()}})
+    told = Config.of({**config.serve, "ray": {name: _read(value) for name, value in given.items()}})
     return build_app(replace(config, **{name: getattr(told, name) for name in given}))
 
 

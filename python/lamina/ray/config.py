@@ -14,6 +14,8 @@ from ..types import Path
 
 # Beside names, which every engine fetches for itself, models are paths: all nodes need the files there.
 _OF_MODELS = ("models", "models_dir")
+# Engines of a gateway at most.
+_MOST = 64
 # Keys that callers need.
 KEYS = ("api_key", "api_keys", "api_key_file", "admin_key", "admin_keys")
 
@@ -25,6 +27,8 @@ class Config:
     Args:
         serve: options and models, by the names that they have in a file of ``lamina serve``.
         replicas: engines: how many, or the least and the most of them.
+        prefill: engines beside these that compute prompts alone, whose answers go on in the others. All find what is computed
+            in the ``cache_dir`` of `serve`, which every node has to see.
         cpus: processors of each engine, which has as many threads.
         gpus: cards of each engine.
         listen: where the gateway listens for clients by itself, such as ``0.0.0.0:8443``: their bytes do not pass Ray. A
@@ -39,6 +43,7 @@ class Config:
 
     serve: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     replicas: Union[int, Tuple[int, int]] = 1
+    prefill: int = 0
     cpus: float = 1
     gpus: float = 0
     listen: str = "127.0.0.1:0"
@@ -56,6 +61,10 @@ class Config:
             value = getattr(self, name)
             if isinstance(value, bool) or not is_fine(value):
                 raise InvalidRequestError(f"ray.{name} takes {takes}, but {value!r} was given")
+        if self.range[1] + self.prefill > _MOST:
+            raise InvalidRequestError(f"ray.replicas and ray.prefill are more than {_MOST} together, which a gateway can have")
+        if self.prefill and "cache_dir" not in self.serve:
+            raise InvalidRequestError("ray.prefill needs a cache_dir that every node sees: prompts are handed on through it")
 
     @classmethod
     def read(cls, path: Path) -> Config:
@@ -134,7 +143,7 @@ class Config:
 def _counts(value: Any) -> bool:
     """True of a number of engines, or of two in their order."""
     numbers = value if isinstance(value, tuple) and len(value) == 2 else (value, value)
-    return all(type(n) is int for n in numbers) and 1 <= numbers[0] <= numbers[1] <= 64
+    return all(type(n) is int for n in numbers) and 1 <= numbers[0] <= numbers[1] <= _MOST
 
 
 def _number(least: float) -> Callable[[Any], bool]:
@@ -143,6 +152,7 @@ def _number(least: float) -> Callable[[Any], bool]:
 
 _CHECKS: List[Tuple[str, Callable[[Any], bool], str]] = [
     ("replicas", _counts, "a number of 1 to 64, or a list of the least and the most"),
+    ("prefill", lambda value: type(value) is int and 0 <= value < _MOST, "a number of 0 to 63"),
     ("cpus", _number(0.01), "a number above 0"),
     ("gpus", _number(0), "a number of 0 or more"),
     ("listen", lambda value: isinstance(value, str) and value.rpartition(":")[2].isdecimal(), "HOST:PORT"),

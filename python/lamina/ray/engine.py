@@ -14,10 +14,11 @@ class Engine:
 
     Args:
         config: what runs.
+        role: ``mixed``, or ``prefill`` where it computes prompts whose answers go on in others.
     """
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, config: Config, role: str = "mixed") -> None:
+        self._config, self._role = config, role
         self._process: Optional[OwnedProcess] = None
         self._gateway: Any = None
 
@@ -26,7 +27,7 @@ class Engine:
 
         self._gateway = serve.get_deployment_handle("Gateway", serve.get_replica_context().app_name)
         address, key = await self._gateway.door.remote()
-        return OwnedProcess(self._config.engine_file(), ["--gateway", address], {"LAMINA_APP_KEY": key})
+        return OwnedProcess(self._config.engine_file(), ["--gateway", address, "--role", self._role], {"LAMINA_APP_KEY": key})
 
     async def check_health(self) -> None:
         """Starts the process at first; raises where it has ended."""

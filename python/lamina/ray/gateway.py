@@ -21,10 +21,10 @@ class Gateway:
     Args:
         config: what runs.
         key: what proves to each other that gateway and engines belong together.
-        engines: a handle of the engines, which makes them a part of the application.
+        engines: handles of the engines, which make them a part of the application.
     """
 
-    def __init__(self, config: Config, key: str, engines: object = None) -> None:
+    def __init__(self, config: Config, key: str, *engines: object) -> None:
         host, _, port = config.listen.rpartition(":")
         arguments = ["--host", host.strip("[]"), "--port", port, "--replicas-join", f"{_own_address()}:{config.join}"]
         self._key, self._engines = key, engines

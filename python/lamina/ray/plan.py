@@ -20,12 +20,14 @@ def plan(config: Config) -> str:
     models = [f"{name}: {path}" for name, path in config.models.items()]
     folder = config.serve.get("models_dir")
     models += [f"all of {folder}"] if folder else []
+    all_engines = most + config.prefill
     lines = [
         f"application {config.name}",
         f"  gateway  1 process; clients at Ray Serve's address, and at {_address(config.listen)} beside it",
         f"  engines  {count}, each with {needs}" + (f"; joined at port {config.join}" if config.join else ""),
+        *([f"  prefill  {config.prefill} more, for prompts alone"] if config.prefill else []),
         *(f"           {model}" for model in models or ["the model inside the package"]),
-        f"  cluster  {most * config.cpus:g} CPU" + (f", {most * config.gpus:g} GPU" if config.gpus else "") + " at most",
+        f"  cluster  {all_engines * config.cpus:g} CPU" + (f", {all_engines * config.gpus:g} GPU" if config.gpus else "") + " at most",
     ]
     if least != most:
         lines.insert(3, f"           more after {config.upscale_delay:g} s above {config.target:g} s of work each, "

@@ -11,7 +11,8 @@ use crate::{
     parent::Parent,
 };
 use lamina_serve::{
-    JoinedReplica, ModelOrigin, NamedPath, ReplicaPlace, ServeOptions, Server, StartError, serve_replica,
+    JoinedReplica, ModelOrigin, NamedPath, ReplicaPlace, ReplicaRole, ServeOptions, Server, StartError,
+    serve_replica,
 };
 use std::{
     io::Write,
@@ -45,6 +46,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "HOST:PORT,..", env = "LAMINA_GATEWAY", value_delimiter = ',',
         conflicts_with_all = ["replicas", "replicas_join"])]
     gateway: Vec<String>,
+    /// What this replica is there for: mixed (prompts and answers), or prefill (prompts: their answers go on in the other replicas,
+    /// which find what was computed in the --cache-dir that all share)
+    #[arg(long, value_name = "ROLE", default_value = "mixed", requires = "gateway")]
+    role: ReplicaRole,
     #[command(flatten)]
     options: ServeFlags,
     #[command(flatten)]
@@ -76,7 +81,7 @@ impl Execute for ServeArgs {
             return Ok(serve_replica(options, &place)?);
         }
         if !self.gateway.is_empty() {
-            return join(options, &self.gateway, self.exit_with_parent);
+            return join(options, &self.gateway, self.role, self.exit_with_parent);
         }
         // As it was called: what an environment of Python's calls python is a link that knows its packages.
         options.replica_command = std::env::args_os().collect();
@@ -109,11 +114,11 @@ impl Execute for ServeArgs {
 }
 
 /// Answers the requests of gateways. Signals end the process at once: its answers go on in the other replicas.
-fn join(options: ServeOptions, gateways: &[String], exit_with_parent: bool) -> Result<()> {
+fn join(options: ServeOptions, gateways: &[String], role: ReplicaRole, exit_with_parent: bool) -> Result<()> {
     let host = std::env::var("LAMINA_REPLICA_HOST").ok().filter(|host| !host.is_empty());
     let parent = exit_with_parent.then(Parent::watch);
     let orphan = || parent.as_ref().is_some_and(Parent::gone);
-    let replica = JoinedReplica::start(options, gateways, host.as_deref(), || !orphan())?;
+    let replica = JoinedReplica::start(options, gateways, host.as_deref(), role, || !orphan())?;
     replica.models().iter().for_each(|name| note(&format!("ready: {name}")));
     while !orphan() {
         if let Some(over) = replica.wait_within(PATIENCE) {

@@ -27,7 +27,19 @@ pub(super) struct DiskTier {
     pub store: Arc<PageStore>,
     /// Bytes of the largest page or state so far.
     largest: usize,
+    /// Who waits until others can read what is computed.
+    waits: Vec<KeptWait>,
 }
+
+/// Somebody who waits until what was computed before lies in the store.
+struct KeptWait {
+    /// The entries that have to be written; none while some are in memory alone.
+    taken: Option<u64>,
+    done: KeptCall,
+}
+
+/// What is called once others can read what was computed. It is dropped where the disk refuses.
+pub(crate) type KeptCall = Box<dyn FnOnce() + Send>;
 
 impl Engine {
     /// This engine with computed beginnings kept in `store` too, where other engines of the same [`crate::Identity`] find
@@ -36,7 +48,7 @@ impl Engine {
         self.schedule.memory.save();
         if self.schedule.memory.namer().is_some() {
             self.intake = self.intake.reading(store.clone(), self.schedule.memory.parts());
-            self.disk = Some(DiskTier { store, largest: 0 });
+            self.disk = Some(DiskTier { store, largest: 0, waits: vec![] });
         }
         self
     }
@@ -56,9 +68,35 @@ impl Engine {
         done
     }
 
-    /// Exports a little beside a step.
+    /// Calls `done` once all that is computed by now lies in the store; drops it where the disk refuses.
+    pub(crate) fn when_kept(&mut self, done: KeptCall) {
+        if let Some(disk) = self.disk.as_mut().filter(|disk| disk.store.is_writable()) {
+            disk.waits.push(KeptWait { taken: None, done });
+        }
+    }
+
+    /// Exports a little beside a step; all that the store has room for while somebody waits for it.
     pub(super) fn save_beside_step(&mut self) {
-        self.save_up_to(BESIDE_STEP);
+        let waited = self.disk.as_ref().is_some_and(|disk| !disk.waits.is_empty());
+        self.save_up_to(if waited { usize::MAX } else { BESIDE_STEP });
+        self.tell_kept();
+    }
+
+    /// Tells those whose entries are written. True where some wait on.
+    fn tell_kept(&mut self) -> bool {
+        let Some(disk) = self.disk.as_mut().filter(|disk| !disk.waits.is_empty()) else { return false };
+        if !self.schedule.memory.has_unsaved() {
+            let taken = disk.store.taken();
+            disk.waits.iter_mut().for_each(|wait| _ = wait.taken.get_or_insert(taken));
+        }
+        let store = &disk.store;
+        let over = |wait: &mut KeptWait| wait.taken.is_some_and(|taken| store.has_ended(taken));
+        for wait in disk.waits.extract_if(.., over) {
+            if !store.refuses() {
+                (wait.done)();
+            }
+        }
+        !disk.waits.is_empty()
     }
 
     /// Exports up to `most` bytes, or one page; false when there is nothing more to export, or the store is full.
@@ -98,8 +136,9 @@ impl Engine {
         if self.save_up_to(BESIDE_STEP) {
             return Some(Duration::ZERO);
         }
+        let waited = self.tell_kept();
         let disk = self.disk.as_ref()?;
-        (!disk.store.room(2 * disk.largest)).then_some(WRITE_WAIT)
+        (waited || !disk.store.room(2 * disk.largest)).then_some(WRITE_WAIT)
     }
 
     /// Saves all that is not saved, for at most [`LAST_WRITES`].

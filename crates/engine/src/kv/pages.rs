@@ -56,6 +56,11 @@ impl Pages {
         self.saves = true;
     }
 
+    /// True where a store has to get a content.
+    pub fn has_unsaved(&self) -> bool {
+        !self.unsaved.is_empty()
+    }
+
     /// The next content that a store has to get, with its page; it counts as saved from now on.
     pub fn next_unsaved(&mut self) -> Option<(u32, Arc<Content>)> {
         let (_, page) = self.unsaved.pop_first()?;

@@ -204,6 +204,12 @@ impl Memory {
         states.chain(pages).map(|(part, at, content)| PlacedPart { content, part, at }).collect()
     }
 
+    /// True where a store has to get something, also what no copy has filled yet.
+    pub fn has_unsaved(&self) -> bool {
+        self.groups.iter().any(|g| g.pages.has_unsaved())
+            || self.states.as_ref().is_some_and(|states| states.unsaved().next().is_some())
+    }
+
     /// The next thing that a store has to get, which counts as saved from now on.
     pub fn next_unsaved(&mut self) -> Option<PlacedPart> {
         for (group, g) in self.groups.iter_mut().enumerate() {

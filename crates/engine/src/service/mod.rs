@@ -214,6 +214,14 @@ impl Service {
         receiver.recv().map_err(|_| self.cause())
     }
 
+    /// Calls `done` once all that is computed by now lies in the store on disk. It is dropped where there is no store, its
+    /// disk refuses, or the service ends before.
+    pub fn when_kept(&self, done: impl FnOnce() + Send + 'static) {
+        let errand: Errand = Box::new(move |engine| engine.when_kept(Box::new(done)));
+        // Whoever waits for an engine that has ended hears of it by the drop.
+        let _ = self.messages.send(Message::Errand(errand));
+    }
+
     /// The engine's state after its last step, or after requests came in. Never waits for a step.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.board.read()

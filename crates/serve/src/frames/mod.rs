@@ -50,10 +50,12 @@ pub enum FrameKind {
     News,
     /// To the engine: names of the request's text, for its other gateways.
     Names,
+    /// What was computed of the prompt lies in the folder that the replicas share: another engine finds it there.
+    Prefilled,
 }
 
 impl FrameKind {
-    const ALL: [FrameKind; 17] = [
+    const ALL: [FrameKind; 18] = [
         FrameKind::Ticket,
         FrameKind::Request,
         FrameKind::Told,
@@ -71,6 +73,7 @@ impl FrameKind {
         FrameKind::Leave,
         FrameKind::News,
         FrameKind::Names,
+        FrameKind::Prefilled,
     ];
 
     /// Its number: numbers of kinds never change.

@@ -6,7 +6,7 @@ use crate::{
     error::{ApiError, Cause},
     frames::FrameKind,
     log::RequestLog,
-    router::{RequestNames, Routed},
+    router::{ReplicaRole, RequestNames, Routed},
     run::MediaTokens,
     ticket::{AnswerSummary, RequestTicket, ResponseHead},
 };
@@ -51,6 +51,8 @@ pub(super) struct Carry {
     /// Bytes of the answer whose mark has not come.
     held: BytesMut,
     losses: Losses,
+    /// Since when its answer waits for another engine than that of its prompt.
+    handed: Option<Instant>,
 }
 
 /// An engine's turn at it.
@@ -67,10 +69,15 @@ struct RouteTurn {
     sent: Option<Routed>,
 }
 
-impl RouteTurn {
+impl EngineTurn {
     /// The answer has begun.
-    fn begun(&mut self) {
-        self.sent.iter_mut().for_each(|sent| held(&self.gateway.router).begun(sent));
+    fn answers(&mut self) {
+        let Some(sent) = &mut self.route.sent else { return };
+        let mut router = held(&self.route.gateway.router);
+        if self.place.life.role == ReplicaRole::Prefill {
+            router.prefilled(sent, self.begun.elapsed().as_secs_f64());
+        }
+        router.begun(sent);
     }
 }
 
@@ -123,6 +130,7 @@ impl Carry {
             head_told: false,
             held: BytesMut::new(),
             losses: Losses::default(),
+            handed: None,
         }
     }
 
@@ -141,7 +149,7 @@ impl Carry {
             let frame = tokio::select! {
                 biased;
                 () = leave.cancelled(), if may_leave => {
-                    self.leave();
+                    self.leave("leave");
                     continue;
                 }
                 frame = turn.link.next() => frame,
@@ -151,6 +159,10 @@ impl Carry {
                     turn.place.life.speaks(true);
                     if let Some(piece) = self.take(kind, payload) {
                         self.gateway.app.metrics.moves.gone_on(self.losses.since.take());
+                        if let Some(handed) = self.handed.take() {
+                            let seconds = handed.elapsed().as_secs_f64();
+                            held(&self.gateway.router).handed(self.names.bytes as f64, seconds);
+                        }
                         return Ok(piece);
                     }
                 }
@@ -162,7 +174,8 @@ impl Carry {
     /// Gives the request to an engine.
     async fn begin(&mut self) -> Result<(), ApiError> {
         sleep(PAUSES[self.losses.count.min(PAUSES.len() - 1)]).await;
-        let place = self.gateway.choose(&self.names, &self.losses.apart, self.arrival).await?;
+        let begun = !self.told.is_empty();
+        let place = self.gateway.choose((&self.names, begun), &self.losses.apart, self.arrival).await?;
         if self.told.is_empty() {
             self.identity.clone_from(&place.life.identity);
         } else if self.identity != place.life.identity {
@@ -194,7 +207,7 @@ impl Carry {
                 // A mark without events says that bytes were told, which is no progress of the answer.
                 if !payload.is_empty() {
                     (self.losses.count, self.losses.crashes) = (0, 0);
-                    self.turn.iter_mut().for_each(|turn| turn.route.begun());
+                    self.turn.iter_mut().for_each(EngineTurn::answers);
                 }
                 if !payload.is_empty() || self.told.is_empty() {
                     self.told.push(payload);
@@ -209,6 +222,10 @@ impl Carry {
             FrameKind::Kept => {
                 let kept = serde_json::from_slice(&payload).unwrap_or_default();
                 self.gateway.app.kept.read(&kept);
+            }
+            FrameKind::Prefilled if !self.is_final && self.gateway.replicas.any_mixed() => {
+                self.handed = Some(Instant::now());
+                self.leave("prefilled");
             }
             FrameKind::End => {
                 self.end(&payload);
@@ -256,9 +273,9 @@ impl Carry {
     }
 
     /// Takes the request from an engine that is to end. The answer goes on elsewhere, with what was told so far.
-    fn leave(&mut self) {
+    fn leave(&mut self, why: &'static str) {
         self.forget_turn();
-        self.gateway.app.metrics.moves.moved("leave");
+        self.gateway.app.metrics.moves.moved(why);
     }
 
     /// The engine is lost: what came without a mark does not count.

@@ -112,7 +112,7 @@ impl Gateway {
             },
         };
         let door = ReplicaDoor { address, key: nonces.ticket_key(&desk.key) };
-        let life = ReplicaLife::new(hello.boot, door, hello.pid).of(&hello.identity);
+        let life = ReplicaLife::new(hello.boot, door, hello.pid).of(&hello.identity, hello.role);
         match self.replicas.admit(&life) {
             Err(why) => refuse(&mut line, &why, true).await,
             Ok(replica) => {

@@ -19,7 +19,7 @@ use crate::{
     call::{CallContext, HttpCall, SMALL_BODY, pooled, refusal},
     dialect::Dialect,
     error::{ApiError, Cause},
-    router::{MOST_NAMES, MOST_REPLICAS, ReplicaRouter, RequestNames},
+    router::{MOST_NAMES, MOST_REPLICAS, ReplicaRouter, RequestNames, RouteTarget},
     run::FixedDraws,
     ticket::ReplicaPlace,
     ticket::{RequestTicket, ResponseHead},
@@ -166,16 +166,20 @@ impl Gateway {
         }
     }
 
-    /// A place for a request of these names that came then.
+    /// A place for a request of these names that came then. With `begun` its prompt was computed already.
     async fn choose(
         &self,
-        names: &RequestNames,
+        (names, begun): (&RequestNames, bool),
         apart: &[u64],
         arrival: Instant,
     ) -> Result<ReplicaSeat, ApiError> {
         let limit = self.app.options.request_timeout.map_or(LONGEST_WAIT, |span| span.0);
         let left = limit.saturating_sub(arrival.elapsed());
-        let choose = |able: &[(usize, u64)]| lock::held(&self.router).choose(names, able);
+        let choose = |able: &[RouteTarget]| {
+            let mixed: Vec<RouteTarget> =
+                able.iter().filter(|target| begun && target.is_mixed()).copied().collect();
+            lock::held(&self.router).choose(names, if mixed.is_empty() { able } else { &mixed })
+        };
         let late = |_| ApiError::unavailable("no replica can answer", LATER);
         let place = timeout(left, self.replicas.place(apart, choose)).await.map_err(late)?;
         self.settings.settle(&place).await;

@@ -1,7 +1,7 @@
 //! The replicas of a gateway: which live, what each does, who gets the next request.
 
 use super::{crash::has_crashed, door::ReplicaDoor, lock::held};
-use crate::router::MOST_REPLICAS;
+use crate::router::{MOST_REPLICAS, ReplicaRole, RouteTarget};
 use serde_json::{Value, json};
 use std::{
     process::ExitStatus,
@@ -46,6 +46,7 @@ pub(super) struct ReplicaLife {
     pid: u32,
     /// What its answers depend on; the same for all that the gateway starts.
     pub identity: Arc<str>,
+    pub role: ReplicaRole,
     /// It is to end: its answers go on elsewhere.
     pub leave: CancellationToken,
     /// It was silent for too long, and has not spoken since.
@@ -110,6 +111,7 @@ impl Replica {
             "id": self.number,
             "state": word,
             "pid": life.map(|life| life.pid),
+            "role": life.map(|life| life.role),
             "address": life.map(|life| life.door.address.to_string()),
             "running": self.running.load(Ordering::SeqCst),
             "starts": state.starts,
@@ -121,12 +123,13 @@ impl ReplicaLife {
     /// A process that has just come up.
     pub fn new(boot: u64, door: ReplicaDoor, pid: u32) -> ReplicaLife {
         let (leave, silent, settled) = (CancellationToken::new(), Arc::default(), Arc::default());
-        ReplicaLife { boot, door, pid, identity: "".into(), leave, silent, settled }
+        let (identity, role) = ("".into(), ReplicaRole::Mixed);
+        ReplicaLife { boot, door, pid, identity, role, leave, silent, settled }
     }
 
-    /// The same, whose answers depend on this.
-    pub fn of(self, identity: &str) -> ReplicaLife {
-        ReplicaLife { identity: identity.into(), ..self }
+    /// The same, whose answers depend on this, and which is there for that.
+    pub fn of(self, identity: &str, role: ReplicaRole) -> ReplicaLife {
+        ReplicaLife { identity: identity.into(), role, ..self }
     }
 
     /// Whether it has spoken.
@@ -225,19 +228,30 @@ impl Replicas {
     pub async fn place(
         &self,
         apart: &[u64],
-        choose: impl Fn(&[(usize, u64)]) -> Option<usize>,
+        choose: impl Fn(&[RouteTarget]) -> Option<usize>,
     ) -> ReplicaSeat {
         loop {
             let lives: Vec<(usize, ReplicaLife)> =
                 self.places.iter().filter_map(|r| Some((r.number, r.life()?))).collect();
             let able = lives.iter().filter(|(_, l)| l.may_answer() && !apart.contains(&l.boot));
-            let able: Vec<(usize, u64)> = able.map(|(number, life)| (*number, life.boot)).collect();
+            let target = |&(replica, ref life): &(_, ReplicaLife)| RouteTarget {
+                replica,
+                boot: life.boot,
+                role: life.role,
+            };
+            let able: Vec<RouteTarget> = able.map(target).collect();
             let chosen = choose(&able).and_then(|chosen| lives.into_iter().find(|(n, _)| *n == chosen));
             if let Some((number, life)) = chosen {
                 return ReplicaSeat::new(self.places[number].clone(), life);
             }
             sleep(TICK).await;
         }
+    }
+
+    /// True where an answer whose prompt was computed for another replica can go on.
+    pub fn any_mixed(&self) -> bool {
+        let mixed = |life: ReplicaLife| life.may_answer() && life.role == ReplicaRole::Mixed;
+        self.places.iter().any(|replica| replica.life().is_some_and(mixed))
     }
 
     /// A place at this very replica, where it can answer.
@@ -269,7 +283,7 @@ mod tests {
     use super::*;
 
     fn life(boot: u64, identity: &str) -> ReplicaLife {
-        ReplicaLife::new(boot, ReplicaDoor::here(1, "key"), 1).of(identity)
+        ReplicaLife::new(boot, ReplicaDoor::here(1, "key"), 1).of(identity, ReplicaRole::Mixed)
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::{
     call::CallContext,
     frames::FrameKind,
     log::RequestLog,
+    router::ReplicaRole,
     run::Attempt,
     ticket::{AnswerSummary, RequestTicket, ResponseHead},
 };
@@ -17,12 +18,13 @@ use axum::{Router, body::Body, response::Response};
 use http::{Request, header};
 use http_body_util::BodyExt;
 use std::{
+    future::pending,
     io,
     pin::pin,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
-use tokio::time::sleep;
+use tokio::{sync::oneshot, time::sleep};
 use tower_service::Service;
 
 /// How often an engine without news says that it lives.
@@ -44,7 +46,11 @@ pub(super) async fn attend(desk: &ReplicaDesk, asked: AskedRequest, port: FrameP
     let log = RequestLog::new(ticket.id.as_str().into(), ticket.peer.clone(), method, &ticket.uri);
     app.requests.fetch_add(1, Ordering::SeqCst);
     let news = names.map(|names| desk.news.asked(gateway, names));
-    let turn = AttendedRequest { app, log, attempt, port, news };
+    let prompt = match desk.role {
+        ReplicaRole::Mixed => PromptUse::Own,
+        ReplicaRole::Prefill => PromptUse::Handed,
+    };
+    let turn = AttendedRequest { app, log, attempt, port, news, prompt };
     let request = turn.request(&ticket, body).ok_or_else(unreadable)?;
     ticket.draws.within(turn.answer(desk.routes.clone(), request, &ticket.tenant)).await
 }
@@ -57,6 +63,29 @@ struct AttendedRequest {
     port: FramePort,
     /// For the other gateways.
     news: Option<ToldRequest>,
+    prompt: PromptUse,
+}
+
+/// What becomes of a prompt that is computed.
+enum PromptUse {
+    /// Its answer stays here.
+    Own,
+    /// Its answer goes on elsewhere, once it has begun.
+    Handed,
+    /// It is being written to the folder that the replicas share.
+    Written(oneshot::Receiver<()>),
+}
+
+impl PromptUse {
+    /// Waits until others can read it; for ever where that is not to come.
+    async fn handed(&mut self) {
+        let PromptUse::Written(kept) = self else { return pending().await };
+        let kept = kept.await;
+        *self = PromptUse::Own;
+        if kept.is_err() {
+            pending().await
+        }
+    }
 }
 
 impl AttendedRequest {
@@ -81,6 +110,7 @@ impl AttendedRequest {
         let response = loop {
             tokio::select! {
                 biased;
+                () = self.prompt.handed() => self.port.frame(FrameKind::Prefilled, &[]),
                 Ok(response) = &mut handler => break response,
                 () = attempt.news() => self.mark(false),
                 () = sleep(ALIVE) => self.port.frame(FrameKind::Alive, &[]),
@@ -93,6 +123,7 @@ impl AttendedRequest {
         loop {
             tokio::select! {
                 biased;
+                () = self.prompt.handed() => self.port.frame(FrameKind::Prefilled, &[]),
                 frame = body.frame() => match frame {
                     None => break,
                     Some(Err(_)) => return Err(io::ErrorKind::InvalidData.into()),
@@ -120,6 +151,9 @@ impl AttendedRequest {
                 };
                 if !told.is_empty() {
                     self.news.iter_mut().for_each(ToldRequest::begun);
+                    if let PromptUse::Handed = self.prompt {
+                        self.prompt = PromptUse::Written(self.attempt.kept());
+                    }
                 }
                 self.port.frame(FrameKind::Mark, &told);
             }

@@ -1,7 +1,7 @@
 //! What the gateways of a replica share: who may send requests, where these come in, and the end.
 
 use super::news::RequestNews;
-use crate::app::App;
+use crate::{app::App, router::ReplicaRole};
 use axum::Router;
 use std::{
     collections::HashMap,
@@ -20,6 +20,7 @@ use uuid::Uuid;
 pub(super) struct ReplicaDesk {
     pub app: App,
     pub routes: Router,
+    pub role: ReplicaRole,
     /// What no other process has: gateways agree by it which replica they mean.
     pub boot: u64,
     pub news: Arc<RequestNews>,
@@ -41,10 +42,11 @@ struct GatewayKey {
 
 impl ReplicaDesk {
     /// For the server of a replica.
-    pub fn new(app: &App, routes: Router) -> Arc<ReplicaDesk> {
+    pub fn new(app: &App, routes: Router, role: ReplicaRole) -> Arc<ReplicaDesk> {
         Arc::new(ReplicaDesk {
             app: app.clone(),
             routes,
+            role,
             boot: Uuid::new_v4().as_u64_pair().0,
             news: RequestNews::new(),
             leave: CancellationToken::new(),

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     frames::{FrameKind, FrameLine},
     options::ServeOptions,
+    router::ReplicaRole,
     server::StartError,
     ticket::{JoinChallenge, JoinHello, JoinNonces, JoinRequest, JoinVerdict},
 };
@@ -49,6 +50,7 @@ struct JoinTerms {
     port: u16,
     key: AppKey,
     identity: String,
+    role: ReplicaRole,
 }
 
 impl JoinedReplica {
@@ -56,11 +58,13 @@ impl JoinedReplica {
     /// process is reached, as `HOST` or `HOST:PORT`; none where that is where its connections come from.
     ///
     /// # Errors
-    /// When the models cannot be loaded, there is no key, or the system gives no thread.
+    /// When the models cannot be loaded, there is no key, prompts are to be computed for others and no folder is there to share,
+    /// or the system gives no thread.
     pub fn start(
         options: ServeOptions,
         addresses: &[String],
         host: Option<&str>,
+        role: ReplicaRole,
         keep: impl FnMut() -> bool,
     ) -> Result<JoinedReplica, StartError> {
         let key = match &options.app_key {
@@ -68,11 +72,14 @@ impl JoinedReplica {
             None => AppKey::of_environment(),
         };
         let key = key.map_err(|e| StartError::Access(e.to_string()))?;
+        if role == ReplicaRole::Prefill && !options.model.load.keeps_prompts() {
+            return Err(StartError::Unshared);
+        }
         let engine = ReplicaEngine::start(options)?;
         engine.wait_for_models(keep)?;
         let (host, port) = host.map_or((None, 0), named_port);
-        let desk = ReplicaDesk::new(&engine.app, engine.routes());
-        let terms = JoinTerms { desk, host, port, key, identity: identity(&engine.app) };
+        let desk = ReplicaDesk::new(&engine.app, engine.routes(), role);
+        let terms = JoinTerms { desk, host, port, key, identity: identity(&engine.app), role };
         let (tell, over) = mpsc::channel();
         let addresses = addresses.to_vec();
         engine.threads.spawn(async move { _ = tell.send(terms.stay_at_all(addresses).await) });
@@ -173,6 +180,7 @@ impl JoinTerms {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             identity: self.identity.clone(),
+            role: self.role,
         })?;
         let nonces = JoinNonces { gateway: challenge.nonce, replica: JoinNonces::fresh() };
         let proof = nonces.of_replica(&self.key, &hello);

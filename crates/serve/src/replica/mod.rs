@@ -13,6 +13,7 @@ pub use join::JoinedReplica;
 
 use crate::{
     options::ServeOptions,
+    router::ReplicaRole,
     server::StartError,
     ticket::{ReplicaHello, ReplicaPlace},
 };
@@ -32,7 +33,7 @@ pub fn serve_replica(mut options: ServeOptions, place: &ReplicaPlace) -> Result<
     options.model.load.threads.get_or_insert((usual / place.of.max(1)).max(1));
     let engine = ReplicaEngine::start(options)?;
     engine.wait_for_models(|| true)?;
-    let desk = ReplicaDesk::new(&engine.app, engine.routes());
+    let desk = ReplicaDesk::new(&engine.app, engine.routes(), ReplicaRole::Mixed);
     let _member = desk.admit(place.key.clone());
     let bound = engine.threads.block_on(connection::listen(&desk, (Ipv4Addr::LOCALHOST, 0).into()));
     let port = bound.map_err(|source| StartError::Listen { address: "127.0.0.1".into(), source })?;

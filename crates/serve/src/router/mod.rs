@@ -2,9 +2,11 @@
 
 mod index;
 mod names;
+mod role;
 
 pub use index::{MOST_NAMES, MOST_REPLICAS, RouteIndex};
 pub use names::{PIECE, RequestNames};
+pub use role::ReplicaRole;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -15,6 +17,8 @@ pub struct RouteRates {
     pub byte: f64,
     /// That an answer costs those beside it, over all of its tokens.
     pub answer: f64,
+    /// Of a byte of a prompt whose pages another replica reads that goes on with its answer.
+    pub handed: f64,
 }
 
 /// Part of the time of a prompt by which it holds up each answer that runs.
@@ -25,9 +29,10 @@ const SHARE: f64 = 0.06;
 const WEIGHT: f64 = 0.1;
 
 impl Default for RouteRates {
-    /// 1,500 tokens of 4 bytes a second, and answers of 4 s: a guess until the first answers have ended.
+    /// 1,500 tokens of 4 bytes a second, answers of 4 s, and pages that are read 50 times as fast as they are computed: a guess
+    /// until the first answers have ended.
     fn default() -> RouteRates {
-        RouteRates { byte: 1.0 / 6000.0, answer: 4.0 * SHARE }
+        RouteRates { byte: 1.0 / 6000.0, answer: 4.0 * SHARE, handed: 1.0 / 300_000.0 }
     }
 }
 
@@ -38,6 +43,29 @@ pub struct ReplicaRouter {
     loads: Vec<ReplicaLoad>,
     /// Seconds of things.
     pub rates: RouteRates,
+}
+
+/// A process that may get a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RouteTarget {
+    /// Which replica it is.
+    pub replica: usize,
+    /// What no other start of a process has.
+    pub boot: u64,
+    /// What it is there for.
+    pub role: ReplicaRole,
+}
+
+impl RouteTarget {
+    /// A process that computes prompts and answers.
+    pub fn mixed(replica: usize, boot: u64) -> RouteTarget {
+        RouteTarget { replica, boot, role: ReplicaRole::Mixed }
+    }
+
+    /// True where answers stay there.
+    pub fn is_mixed(&self) -> bool {
+        self.role == ReplicaRole::Mixed
+    }
 }
 
 /// What a replica has to do.
@@ -57,7 +85,14 @@ pub struct Routed {
     pub replica: usize,
     /// Bytes of its prompt that are not cached there, as far as the router knows, while its answer has not begun.
     waiting: f64,
+    /// These bytes with those that waited there before them.
+    ahead: f64,
     boot: u64,
+}
+
+/// Takes a measurement into a mean.
+fn mean(old: &mut f64, new: f64) {
+    *old += WEIGHT * (new - *old);
 }
 
 /// Among equals, the same text goes to the same process, whichever gateway it comes to: rendezvous hashing.
@@ -73,20 +108,40 @@ impl ReplicaRouter {
         ReplicaRouter { index: RouteIndex::new(replicas, room), loads, rates: RouteRates::default() }
     }
 
-    /// The replica among those that are able, each with the boot of its process, that costs least; none where none is.
-    pub fn choose(&self, request: &RequestNames, able: &[(usize, u64)]) -> Option<usize> {
+    /// The replica among those that are able that costs least; none where none is.
+    ///
+    /// One with the role of prefill holds up no answers, and costs that the pages of the prompt are read by another one. So
+    /// prompts travel where answers run that they would hold up for longer: short ones, and those that a replica with room has,
+    /// stay with it.
+    pub fn choose(&self, request: &RequestNames, able: &[RouteTarget]) -> Option<usize> {
         let found = self.index.found(&request.names);
-        let cost = |&(replica, boot): &(usize, u64)| {
-            let load = self.loads.get(replica).filter(|load| load.boot == boot).copied().unwrap_or_default();
-            let pieces = if load.boot == boot { found.get(replica).copied().unwrap_or(0) } else { 0 };
+        let running = |target: &RouteTarget| self.load(target).running;
+        let fewest = able.iter().filter(|target| target.is_mixed()).map(running).min().unwrap_or(0);
+        let cost = |target: &RouteTarget| {
+            let load = self.load(target);
+            let pieces = match load.boot == target.boot {
+                true => found.get(target.replica).copied().unwrap_or(0),
+                false => 0,
+            };
             let own = request.behind(pieces) as f64 * self.rates.byte;
             let waits = load.waiting * self.rates.byte;
-            let beside = load.running as f64 * (self.rates.answer + HOLD_UP * own);
-            (waits + own + beside, load.running, order(request, boot))
+            let beside = match target.role {
+                ReplicaRole::Mixed => load.running as f64 * (self.rates.answer + HOLD_UP * own),
+                ReplicaRole::Prefill => {
+                    request.bytes as f64 * self.rates.handed + fewest as f64 * self.rates.answer
+                }
+            };
+            (waits + own + beside, load.running, order(request, target.boot))
         };
-        let all = able.iter().map(|able| (cost(able), able.0));
+        let all = able.iter().map(|able| (cost(able), able.replica));
         let least = all.min_by(|(a, _), (b, _)| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
         least.map(|(_, replica)| replica)
+    }
+
+    /// What a process has to do.
+    fn load(&self, target: &RouteTarget) -> ReplicaLoad {
+        let load = self.loads.get(target.replica).filter(|load| load.boot == target.boot);
+        load.copied().unwrap_or_default()
     }
 
     /// A request is sent to a replica's process, by this gateway or another one.
@@ -97,7 +152,7 @@ impl ReplicaRouter {
         self.index.put(replica, &request.names);
         self.loads[replica].waiting += waiting;
         self.loads[replica].running += 1;
-        Routed { replica, waiting, boot }
+        Routed { replica, waiting, ahead: self.loads[replica].waiting, boot }
     }
 
     /// The answer of a request has begun: its prompt waits no more.
@@ -105,6 +160,20 @@ impl ReplicaRouter {
         let waiting = std::mem::take(&mut routed.waiting);
         if let Some(load) = self.loads.get_mut(routed.replica).filter(|load| load.boot == routed.boot) {
             load.waiting = (load.waiting - waiting).max(0.0);
+        }
+    }
+
+    /// A replica that computes prompts alone began the answer of a request so many seconds after it was sent.
+    pub fn prefilled(&mut self, routed: &Routed, seconds: f64) {
+        if routed.waiting > PIECE as f64 {
+            self.measured(routed.ahead, seconds, 0.0);
+        }
+    }
+
+    /// An answer went on so many seconds after its prompt of so many bytes was handed to another replica.
+    pub fn handed(&mut self, bytes: f64, seconds: f64) {
+        if bytes > PIECE as f64 {
+            mean(&mut self.rates.handed, seconds / bytes);
         }
     }
 
@@ -118,7 +187,6 @@ impl ReplicaRouter {
 
     /// An answer took so many seconds for these uncached bytes of its prompt, and so many for itself.
     pub fn measured(&mut self, bytes: f64, prompt: f64, answer: f64) {
-        let mean = |old: &mut f64, new: f64| *old += WEIGHT * (new - *old);
         if bytes > PIECE as f64 && prompt > 0.0 {
             mean(&mut self.rates.byte, prompt / bytes);
         }
@@ -162,22 +230,47 @@ mod tests {
 
     #[test]
     fn holders_are_preferred_until_they_have_too_much_to_do() {
-        let able = [(0, 10), (1, 11)];
+        let able = [(0, 10), (1, 11)].map(|(replica, boot)| RouteTarget::mixed(replica, boot));
         let mut router = ReplicaRouter::new(2, 1000);
         let one = request(1, 50);
         let first = router.choose(&one, &able).unwrap();
-        let sent = router.send(&one, first, able[first].1);
+        let sent = router.send(&one, first, able[first].boot);
         router.ended(sent);
         assert_eq!(router.choose(&one, &able), Some(first));
         let other = request(2, 50);
-        let sent = router.send(&other, first, able[first].1);
+        let sent = router.send(&other, first, able[first].boot);
         assert_eq!(router.choose(&request(3, 50), &able), Some(1 - first), "one waits there");
         router.ended(sent);
         for i in 0..20 {
-            _ = router.send(&request(100 + i, 50), first, able[first].1);
+            _ = router.send(&request(100 + i, 50), first, able[first].boot);
         }
         assert_eq!(router.choose(&one, &able), Some(1 - first));
         assert_eq!(router.choose(&one, &[]), None);
+    }
+
+    #[test]
+    fn prompts_travel_where_they_would_hold_up_answers_for_longer() {
+        let able =
+            [RouteTarget::mixed(0, 10), RouteTarget { replica: 1, boot: 11, role: ReplicaRole::Prefill }];
+        let mut router = ReplicaRouter::new(2, 1000);
+        assert_eq!(router.choose(&request(1, 500), &able), Some(0), "nothing runs there");
+        let mut running = router.send(&request(2, 500), 0, 10);
+        router.begun(&mut running);
+        assert_eq!(router.choose(&request(3, 500), &able), Some(1));
+        assert_eq!(router.choose(&request(2, 500), &able), Some(0), "it is cached there");
+        assert_eq!(router.choose(&request(3, 500), &able[1..]), Some(1));
+        for _ in 0..100 {
+            router.handed(64_000.0, 64.0);
+        }
+        assert_eq!(
+            router.choose(&request(3, 500), &able),
+            Some(0),
+            "pages come more slowly than they are computed"
+        );
+        let sent = router.send(&request(4, 100), 1, 11);
+        let before = router.rates.byte;
+        router.prefilled(&sent, 1.28);
+        assert!((router.rates.byte - (before + WEIGHT * (1e-4 - before))).abs() < 1e-9);
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use crate::frames::{read_events, write_event};
 use bytes::Bytes;
-use lamina::Event;
+use lamina::{Event, Model};
 use std::sync::{
-    Mutex, MutexGuard, PoisonError,
+    Mutex, MutexGuard, OnceLock, PoisonError,
     atomic::{AtomicBool, Ordering},
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 /// An event with the number of the first answer to its prompt.
 pub type ToldEvent = (usize, Event);
@@ -21,6 +21,8 @@ pub struct Attempt {
     marks: Mutex<Marks>,
     news: Notify,
     is_run: AtomicBool,
+    /// What generates the answer, while it does.
+    model: OnceLock<Model>,
 }
 
 /// What is to be told.
@@ -43,12 +45,23 @@ impl Attempt {
             marks: Mutex::default(),
             news: Notify::new(),
             is_run: AtomicBool::new(false),
+            model: OnceLock::new(),
         })
     }
 
     /// The request generates an answer, which another engine could go on with.
     pub fn is_run(&self) -> bool {
         self.is_run.load(Ordering::Relaxed)
+    }
+
+    /// What is heard once all that is computed by now lies in the folder of the cache; closed where it cannot.
+    pub fn kept(&self) -> oneshot::Receiver<()> {
+        let (done, kept) = oneshot::channel();
+        if let Some(model) = self.model.get() {
+            // Whoever asked may be gone.
+            model.when_kept(move || _ = done.send(()));
+        }
+        kept
     }
 
     /// Waits for something to tell.
@@ -80,10 +93,11 @@ pub(super) struct Telling {
 }
 
 impl Telling {
-    /// What was told before, and how the rest is told.
-    pub fn begin(attempt: Option<std::sync::Arc<Attempt>>) -> (Vec<ToldEvent>, Telling) {
+    /// What was told before, and how the rest is told that this model generates.
+    pub fn begin(attempt: Option<std::sync::Arc<Attempt>>, model: &Model) -> (Vec<ToldEvent>, Telling) {
         let before = |attempt: &std::sync::Arc<Attempt>| {
             attempt.is_run.store(true, Ordering::Relaxed);
+            attempt.model.get_or_init(|| model.clone());
             attempt.before.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
         };
         (attempt.as_ref().map(before).unwrap_or_default(), Telling { attempt, ..Telling::default() })

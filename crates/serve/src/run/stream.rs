@@ -76,7 +76,7 @@ impl Run {
         let prompt_tokens: Vec<usize> = job.prompts.iter().map(|p| p.tokens.len()).collect();
         let media_tokens: Vec<MediaTokens> = job.prompts.iter().map(JobPrompt::media_tokens).collect();
         let choices = job.choices();
-        let (told, telling) = Telling::begin(attempt);
+        let (told, telling) = Telling::begin(attempt, &model);
         let (sent, media) = resume::send(&model, job.prompts, &job.wishes, &told)?;
         let mut run = Run {
             sent,

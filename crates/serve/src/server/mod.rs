@@ -60,6 +60,12 @@ pub enum StartError {
         /// What was tried last.
         why: String,
     },
+    /// Prompts are to be computed for other replicas, and there is no folder that they share.
+    #[error(
+        "a replica with the role prefill hands prompts on through a folder that all replicas share: give each of them \
+         the same --cache-dir"
+    )]
+    Unshared,
     /// Replicas cannot be started.
     #[error("replicas cannot be started: {0}")]
     Replicas(std::io::Error),

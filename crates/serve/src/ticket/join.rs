@@ -1,6 +1,7 @@
 //! What a gateway and a replica that somebody else has started say to each other when it joins. Each names something that
 //! was never said before, and proves by it that it has the key of the app.
 
+use crate::router::ReplicaRole;
 use lamina_ranks::AppKey;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -45,6 +46,8 @@ pub struct JoinHello {
     pub version: String,
     /// What its answers depend on: answers move only between those that say the same.
     pub identity: String,
+    /// What it is there for.
+    pub role: ReplicaRole,
 }
 
 /// What becomes of it.

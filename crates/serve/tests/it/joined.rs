@@ -4,7 +4,7 @@ use crate::{
     client::{get, open, post},
     options,
 };
-use lamina_serve::{JoinedReplica, ServeOptions, Server, StartError};
+use lamina_serve::{JoinedReplica, ReplicaRole, ServeOptions, Server, StartError};
 use serde_json::{Value, json};
 use std::{
     io::{Read, Write},
@@ -30,8 +30,16 @@ fn engine(at: SocketAddr, key: &str) -> JoinedReplica {
 /// An engine of several gateways.
 pub fn engine_of(gateways: &[SocketAddr], key: &str) -> JoinedReplica {
     let options = ServeOptions { app_key: Some(key.into()), ..options() };
+    start(options, gateways, ReplicaRole::Mixed).expect("an engine")
+}
+
+pub fn start(
+    options: ServeOptions,
+    gateways: &[SocketAddr],
+    role: ReplicaRole,
+) -> Result<JoinedReplica, StartError> {
     let gateways: Vec<String> = gateways.iter().map(SocketAddr::to_string).collect();
-    JoinedReplica::start(options, &gateways, None, || true).expect("an engine")
+    JoinedReplica::start(options, &gateways, None, role, || true)
 }
 
 pub fn replicas(port: u16) -> Vec<Value> {
@@ -59,7 +67,7 @@ fn two() -> (Server, Vec<Option<JoinedReplica>>) {
     (server, engines)
 }
 
-fn moved(port: u16, why: &str) -> f64 {
+pub fn moved(port: u16, why: &str) -> f64 {
     let text = get(port, "/metrics").text();
     let why = format!("why=\"{why}\"");
     let line = text.lines().find(|line| line.contains("requests_moved") && line.contains(&why));

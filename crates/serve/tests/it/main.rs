@@ -13,6 +13,7 @@ mod names;
 mod native;
 mod openai;
 mod pictures;
+mod prefill;
 mod quiet;
 mod rank;
 mod responses;
