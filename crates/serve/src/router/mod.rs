@@ -110,9 +110,9 @@ impl ReplicaRouter {
 
     /// The replica among those that are able that costs least; none where none is.
     ///
-    /// One with the role of prefill holds up no answers, and costs that the pages of the prompt are read by another one. So
-    /// prompts travel where answers run that they would hold up for longer: short ones, and those that a replica with room has,
-    /// stay with it.
+    /// One with the role of prefill holds up no answers, and costs that another one reads the pages of the prompt and computes
+    /// what is no whole page. So prompts travel where answers run that they would hold up for longer: short ones, and those that
+    /// are cached, stay.
     pub fn choose(&self, request: &RequestNames, able: &[RouteTarget]) -> Option<usize> {
         let found = self.index.found(&request.names);
         let running = |target: &RouteTarget| self.load(target).running;
@@ -128,7 +128,8 @@ impl ReplicaRouter {
             let beside = match target.role {
                 ReplicaRole::Mixed => load.running as f64 * (self.rates.answer + HOLD_UP * own),
                 ReplicaRole::Prefill => {
-                    request.bytes as f64 * self.rates.handed + fewest as f64 * self.rates.answer
+                    let handed = self.again() + request.bytes as f64 * self.rates.handed;
+                    handed + fewest as f64 * self.rates.answer
                 }
             };
             (waits + own + beside, load.running, order(request, target.boot))
@@ -136,6 +137,11 @@ impl ReplicaRouter {
         let all = able.iter().map(|able| (cost(able), able.replica));
         let least = all.min_by(|(a, _), (b, _)| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
         least.map(|(_, replica)| replica)
+    }
+
+    /// Seconds in which the replica that goes on with an answer computes what is no whole page of its prompt.
+    fn again(&self) -> f64 {
+        PIECE as f64 * self.rates.byte
     }
 
     /// What a process has to do.
@@ -173,7 +179,8 @@ impl ReplicaRouter {
     /// An answer went on so many seconds after its prompt of so many bytes was handed to another replica.
     pub fn handed(&mut self, bytes: f64, seconds: f64) {
         if bytes > PIECE as f64 {
-            mean(&mut self.rates.handed, seconds / bytes);
+            let read = (seconds - self.again()).max(0.0);
+            mean(&mut self.rates.handed, read / bytes);
         }
     }
 
@@ -258,6 +265,7 @@ mod tests {
         router.begun(&mut running);
         assert_eq!(router.choose(&request(3, 500), &able), Some(1));
         assert_eq!(router.choose(&request(2, 500), &able), Some(0), "it is cached there");
+        assert_eq!(router.choose(&request(3, 2), &able), Some(0), "it holds nobody up for long");
         assert_eq!(router.choose(&request(3, 500), &able[1..]), Some(1));
         for _ in 0..100 {
             router.handed(64_000.0, 64.0);

@@ -31,8 +31,8 @@ fn shared(folder: &Path) -> ServeOptions {
 
 /// A request whose prompt has many pages.
 fn request(word: &str) -> String {
-    let prompt = format!("The {word} went to the park and saw a big dog. ").repeat(20);
-    json!({ "model": "tiny", "prompt": prompt, "seed": 3, "temperature": 1, "n": 4, "max_tokens": 100, "logprobs": 20,
+    let prompt = format!("The {word} went to the park and saw a big dog. ").repeat(30);
+    json!({ "model": "tiny", "prompt": prompt, "seed": 3, "temperature": 1, "n": 4, "max_tokens": 60, "logprobs": 20,
         "stream": true, "ignore_eos": true })
     .to_string()
 }
