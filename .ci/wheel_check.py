@@ -3,8 +3,8 @@
 
     wheel_check.py TARGET WHEEL
 
-Tag, size (`wheel_size.py`), libraries and versions of the C library (auditwheel), musl's own loader, symbols outside Python's stable interface
-(abi3audit), licences and the list of linked packages, folders of the building machine in its strings.
+Tag, size (`wheel_size.py`), libraries and versions of the C library (auditwheel), musl's own loader, symbols outside Python's
+stable interface (abi3audit), licences and the list of linked packages, folders of the building machine in its strings.
 """
 
 import json

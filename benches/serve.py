@@ -56,12 +56,16 @@ def peer_command():
     return f"{shlex.quote(sys.executable)} {LLAMA_PYTHON}"
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 @contextlib.contextmanager
 def running(command, model, args, clients):
     """A server's address while it runs."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     context = max(args.prompt) + args.gen + 64
     values = dict(model=shlex.quote(str(model)), port=port, threads=args.threads, clients=clients, context=context)
     line = shlex.split(command.format(**values, all_contexts=context * clients))

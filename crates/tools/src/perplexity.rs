@@ -55,9 +55,10 @@ pub fn token_losses(
     options: PerplexityOptions,
     progress: &mut dyn FnMut(usize, usize) -> bool,
 ) -> Result<Vec<f64>> {
-    let windows = TextWindows::new(model, prompt, options)?.all();
-    let (mut losses, all) = (vec![], windows.len());
-    for (i, window) in windows.into_iter().enumerate() {
+    let text = TextWindows::new(model, prompt, options)?;
+    let (mut losses, windows) = (vec![], text.all());
+    let all = windows.len();
+    for (i, window) in windows.enumerate() {
         score_window(model, window, &mut losses, &mut || progress(i, all))?;
         if !progress(i + 1, all) {
             return Err(Error::Runtime("the perplexity was cancelled".into()));

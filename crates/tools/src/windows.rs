@@ -64,17 +64,17 @@ impl TextWindows {
         Ok(TextWindows { tokens, bos, options: PerplexityOptions { context, stride, skip } })
     }
 
-    /// All windows in order.
-    pub fn all(&self) -> Vec<TextWindow> {
+    /// All windows in order, each cut when it is asked for: with a short stride together they are many times the text.
+    pub fn all(&self) -> impl ExactSizeIterator<Item = TextWindow> {
+        let PerplexityOptions { context, stride, skip } = self.options;
         let mut scored = 0;
-        let one = |(start, end): (usize, usize)| {
-            let first = self.options.skip.max(scored.max(start) - start).max(1);
+        spans(self.tokens.len(), context, stride).map(move |(start, end)| {
+            let first = skip.max(scored.max(start) - start).max(1);
             scored = end;
             let mut tokens = self.tokens[start..end].to_vec();
             tokens[0] = self.bos.unwrap_or(tokens[0]);
             TextWindow { tokens, first }
-        };
-        spans(self.tokens.len(), self.options.context, self.options.stride).into_iter().map(one).collect()
+        })
     }
 }
 
@@ -91,20 +91,11 @@ fn beginning(model: &Model) -> Option<u32> {
     model.tokenizer().filter(|t| t.adds_bos()).and_then(Tokenizer::bos)
 }
 
-/// Start and end of each window; the last one may be shorter.
-fn spans(tokens: usize, context: usize, stride: usize) -> Vec<(usize, usize)> {
-    let mut out = vec![];
-    let mut start = 0;
-    loop {
-        let end = (start + context).min(tokens);
-        if end - start >= 2 {
-            out.push((start, end));
-        }
-        if end == tokens {
-            return out;
-        }
-        start += stride;
-    }
+/// Start and end of each window; the last one may be shorter, but has two tokens.
+fn spans(tokens: usize, context: usize, stride: usize) -> impl ExactSizeIterator<Item = (usize, usize)> {
+    let last = tokens.saturating_sub(context).div_ceil(stride);
+    let alone = tokens.saturating_sub(last * stride) < 2;
+    (0..last + usize::from(!alone)).map(move |i| (i * stride, (i * stride + context).min(tokens)))
 }
 
 #[cfg(test)]
@@ -113,8 +104,25 @@ mod tests {
 
     #[test]
     fn windows_cover_every_token() {
-        assert_eq!(spans(10, 4, 4), [(0, 4), (4, 8), (8, 10)]);
-        assert_eq!(spans(10, 6, 2), [(0, 6), (2, 8), (4, 10)]);
-        assert_eq!(spans(3, 8, 8), [(0, 3)]);
+        let all = |tokens, context, stride| spans(tokens, context, stride).collect::<Vec<_>>();
+        assert_eq!(all(10, 4, 4), [(0, 4), (4, 8), (8, 10)]);
+        assert_eq!(all(9, 4, 4), [(0, 4), (4, 8)], "nothing stands before a token alone");
+        assert_eq!(all(8, 4, 4), [(0, 4), (4, 8)]);
+        assert_eq!(all(10, 6, 2), [(0, 6), (2, 8), (4, 10)]);
+        assert_eq!(all(3, 8, 8), [(0, 3)]);
+        assert_eq!(all(1, 8, 8), []);
+        assert_eq!(all(0, 8, 8), []);
+    }
+
+    #[test]
+    fn windows_are_cut_when_they_are_asked_for() {
+        let options = PerplexityOptions { context: 1 << 19, stride: 1, skip: 0 };
+        let text = TextWindows { tokens: vec![7; 1 << 20], bos: Some(1), options };
+        let mut windows = text.all();
+        // A terabyte together.
+        assert_eq!(windows.len(), (1 << 19) + 1);
+        let (one, two) = (windows.next().unwrap(), windows.next().unwrap());
+        assert_eq!((one.tokens.len(), one.tokens[..2].to_vec(), one.first), (1 << 19, vec![1, 7], 1));
+        assert_eq!((two.tokens.len(), two.first), (1 << 19, (1 << 19) - 1));
     }
 }

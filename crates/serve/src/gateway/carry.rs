@@ -299,6 +299,8 @@ impl Carry {
         ran: Duration,
     ) -> Result<(), ApiError> {
         self.losses.since.get_or_insert_with(Instant::now);
+        // From here on it waits for more than pages.
+        self.handed = None;
         let silent = error.kind() == io::ErrorKind::TimedOut;
         if silent {
             place.life.speaks(false);

@@ -27,12 +27,17 @@ const HOLD_UP: f64 = 0.15;
 const SHARE: f64 = 0.06;
 /// How much a new measurement weighs.
 const WEIGHT: f64 = 0.1;
+/// How many times as fast as they are computed pages are read, as a guess.
+const READ: f64 = 50.0;
+/// How much this guess weighs at the end of each answer. Prompts do not travel where that was slow, so that no measurement
+/// would ever say that it is slow no more.
+const DOUBT: f64 = 0.01;
 
 impl Default for RouteRates {
-    /// 1,500 tokens of 4 bytes a second, answers of 4 s, and pages that are read 50 times as fast as they are computed: a guess
-    /// until the first answers have ended.
+    /// 1,500 tokens of 4 bytes a second, and answers of 4 s: a guess until the first answers have ended.
     fn default() -> RouteRates {
-        RouteRates { byte: 1.0 / 6000.0, answer: 4.0 * SHARE, handed: 1.0 / 300_000.0 }
+        let byte = 1.0 / 6000.0;
+        RouteRates { byte, answer: 4.0 * SHARE, handed: byte / READ }
     }
 }
 
@@ -90,9 +95,9 @@ pub struct Routed {
     boot: u64,
 }
 
-/// Takes a measurement into a mean.
-fn mean(old: &mut f64, new: f64) {
-    *old += WEIGHT * (new - *old);
+/// Takes a number of this weight into a mean.
+fn mean(old: &mut f64, new: f64, weight: f64) {
+    *old += weight * (new - *old);
 }
 
 /// Among equals, the same text goes to the same process, whichever gateway it comes to: rendezvous hashing.
@@ -180,7 +185,7 @@ impl ReplicaRouter {
     pub fn handed(&mut self, bytes: f64, seconds: f64) {
         if bytes > PIECE as f64 {
             let read = (seconds - self.again()).max(0.0);
-            mean(&mut self.rates.handed, read / bytes);
+            mean(&mut self.rates.handed, read / bytes, WEIGHT);
         }
     }
 
@@ -195,10 +200,11 @@ impl ReplicaRouter {
     /// An answer took so many seconds for these uncached bytes of its prompt, and so many for itself.
     pub fn measured(&mut self, bytes: f64, prompt: f64, answer: f64) {
         if bytes > PIECE as f64 && prompt > 0.0 {
-            mean(&mut self.rates.byte, prompt / bytes);
+            mean(&mut self.rates.byte, prompt / bytes, WEIGHT);
         }
         if answer > 0.0 {
-            mean(&mut self.rates.answer, answer * SHARE);
+            mean(&mut self.rates.answer, answer * SHARE, WEIGHT);
+            mean(&mut self.rates.handed, self.rates.byte / READ, DOUBT);
         }
     }
 
@@ -275,6 +281,10 @@ mod tests {
             Some(0),
             "pages come more slowly than they are computed"
         );
+        for _ in 0..500 {
+            router.measured(0.0, 0.0, 4.0);
+        }
+        assert_eq!(router.choose(&request(3, 500), &able), Some(1), "it was slow once, and is tried again");
         let sent = router.send(&request(4, 100), 1, 11);
         let before = router.rates.byte;
         router.prefilled(&sent, 1.28);

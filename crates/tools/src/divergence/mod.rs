@@ -45,8 +45,8 @@ pub fn divergence(
     let held = base.info().context.min(model.info().context);
     let options = shrunk(options, held);
     let vocab = base.info().vocab;
-    let windows = TextWindows::new(base, prompt, options)?.all();
-    over_windows(windows, progress, |window, keep| {
+    let windows = TextWindows::new(base, prompt, options)?;
+    over_windows(&windows, progress, |window, keep| {
         let rows = base.rows(&window.tokens, Rows::Logits, keep)?;
         compare(model, window, keep, move |place, row, token| {
             (token::whole_rows(&rows[place * vocab..(place + 1) * vocab], row, token), 0.0)
@@ -67,7 +67,7 @@ pub fn write_logits(
 ) -> Result<()> {
     let (windows, vocab) = (TextWindows::new(base, prompt, options)?, base.info().vocab);
     let mut out = LogitsWriter::create(path, &windows, vocab)?;
-    over_windows(windows.all(), progress, |TextWindow { tokens, first }, keep| {
+    over_windows(&windows, progress, |TextWindow { tokens, first }, keep| {
         let rows = base.rows(&tokens, Rows::Logits, keep)?;
         for (row, &token) in rows.chunks_exact(vocab).zip(&tokens[1..]).skip(first - 1) {
             out.row(&LikeliestRow::of(row, token))?;
@@ -103,8 +103,8 @@ pub fn divergence_from(
     if model.info().context < context {
         return wrong(format!("its windows have {context} tokens, the model holds {}", model.info().context));
     }
-    let windows = reader.windows.all();
-    over_windows(windows, progress, |window, keep| {
+    let windows = reader.windows.clone();
+    over_windows(&windows, progress, |window, keep| {
         let first = window.first;
         let rows = (first..window.tokens.len()).map(|_| reader.row()).collect::<Result<Vec<_>>>()?;
         compare(model, window, keep, move |place, row, token| {
@@ -138,12 +138,13 @@ fn same_tokens(base: &Model, model: &Model, prompt: &Prompt) -> Result<()> {
 type Compared = Vec<(TokenDivergence, f64)>;
 
 fn over_windows(
-    windows: Vec<TextWindow>,
+    windows: &TextWindows,
     progress: WindowProgress<'_>,
     mut one: impl FnMut(TextWindow, &mut dyn FnMut() -> bool) -> Result<Compared>,
 ) -> Result<Divergence> {
-    let (mut tokens, mut off, all) = (vec![], 0.0, windows.len());
-    for (i, window) in windows.into_iter().enumerate() {
+    let (mut tokens, mut off, windows) = (vec![], 0.0, windows.all());
+    let all = windows.len();
+    for (i, window) in windows.enumerate() {
         for (token, bound) in one(window, &mut || progress(i, all))? {
             tokens.push(token);
             off += bound;
