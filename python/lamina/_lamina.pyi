@@ -1,14 +1,17 @@
 from os import PathLike
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union, final
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, TypeVar, Union, final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .outputs import Piece
 
 __all__ = [
     "ChatParser",
     "Grammar",
     "Matcher",
     "Model",
+    "PieceIterator",
     "Server",
     "Stream",
     "UrlReader",
@@ -29,6 +32,7 @@ __all__ = [
 
 __version__: str
 
+_Iterator = TypeVar("_Iterator", bound="PieceIterator")
 _Prompt = Union[str, NDArray[np.uint32]]
 _Logprob = Tuple[float, List[Tuple[int, float]]]
 _End = Tuple[str, Union[int, Tuple[int], str, None]]
@@ -119,6 +123,11 @@ class Stream:
     def media(self) -> _MediaUsed: ...
     def warnings(self) -> List[str]: ...
     def close(self) -> None: ...
+
+class PieceIterator:
+    def __new__(cls: Type[_Iterator], *args: Any, **options: Any) -> _Iterator: ...
+    def __iter__(self: _Iterator) -> _Iterator: ...
+    def __next__(self) -> Piece: ...
 
 @final
 class UrlReader:

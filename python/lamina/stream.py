@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import Iterator, List, Set
+from typing import Iterator, List, Optional, Set
 
 from . import _lamina
 from .chat import Delta
@@ -14,7 +14,7 @@ from .event_loop import called
 from .outputs import Asked, Completion, ImageUse, Piece, SoundUse
 
 
-class Stream(Closing, Iterator[Piece]):
+class Stream(_lamina.PieceIterator, Closing, Iterator[Piece]):
     """Pieces of an answer, as they come.
 
     Closing it, leaving its `with` block, or dropping it cancels the request. Several threads may read one stream; each
@@ -28,19 +28,13 @@ class Stream(Closing, Iterator[Piece]):
         self._called: Set[int] = set()
         self._echoes = [Piece(asked.echo, None, i, None, None, None) for i in range(n)] if asked.echo else []
 
-    def __iter__(self) -> "Stream":
-        return self
-
-    def __next__(self) -> Piece:
+    def _piece(self) -> Optional[Piece]:
+        """Waits for the next piece; None after the last one."""
         with contextlib.suppress(IndexError):
             return self._echoes.pop(0)
-        try:
-            row = self._request.next()
-        except BaseException:
-            self.close()
-            raise
+        row = self._request.next()
         if row is None:
-            raise StopIteration
+            return None
         index, text, token, forced, logprob, top, finish_reason, complete = row
         tops = dict(top) if self._asked.logprobs and token is not None else None
         piece = Piece(text, token, index, logprob, tops, finish_reason, forced, complete)

@@ -1,6 +1,8 @@
 """Pieces of answers, and requests that end early."""
 
 import gc
+import itertools
+import sys
 import time
 
 import lamina
@@ -96,6 +98,38 @@ def test_leaving_a_loop_cancels(long_stories):
             break
     gc.collect()
     wait_until_idle()
+
+
+def interrupting(module, nth):
+    """Raises at the nth beginning of a function or line of a module, as a handler of a signal may."""
+    places = itertools.count(1)
+
+    def trace(frame, event, arg):
+        if frame.f_globals["__name__"] != module:
+            return None
+        if next(places) == nth:
+            raise KeyboardInterrupt
+        return trace
+
+    return trace
+
+
+def test_an_interrupt_anywhere_between_pieces_cancels(long_stories):
+    for nth in itertools.count(1):
+        stream = endless(long_stories)
+        next(stream)
+        sys.settrace(interrupting("lamina.stream", nth))
+        try:
+            next(stream)
+        except KeyboardInterrupt as held:
+            sys.settrace(None)
+            assert list(stream) == [], held
+        else:
+            break
+        finally:
+            sys.settrace(None)
+            stream.close()
+    assert nth > 5
 
 
 def test_errors_of_a_request_come_from_the_call(stories):

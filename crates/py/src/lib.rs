@@ -13,6 +13,7 @@ mod info;
 mod model;
 mod options;
 mod picture_url;
+mod piece_iterator;
 mod plan;
 mod processor;
 mod prompt;
@@ -40,6 +41,7 @@ mod _lamina {
         model::Model,
         options::{check_options, load_kinds},
         picture_url::PyUrlReader,
+        piece_iterator::PieceIterator,
         plan::plan,
         sampling::sampling_params,
         serve::HttpServer,

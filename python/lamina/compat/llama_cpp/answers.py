@@ -7,6 +7,7 @@ import uuid
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ...outputs import Completion, Piece, TokenLogprob, Usage
+from ...stream import Stream
 
 Word = Callable[[int], str]
 """The text of one token."""
@@ -94,22 +95,23 @@ def chat_logprobs(scored: List[Tuple[int, float, Dict[int, float]]], word: Word)
     return {"content": content, "refusal": None}
 
 
-def chat_chunks(head: Head, pieces: Iterator[Piece], word: Word) -> Iterator[Dict[str, Any]]:
+def chat_chunks(head: Head, pieces: Stream, word: Word) -> Iterator[Dict[str, Any]]:
     """Chunks of a chat's answer: its role, what it says, and why it ended."""
 
     def chunk(delta: Dict[str, Any], logprobs: Any = None, reason: Optional[str] = None) -> Dict[str, Any]:
         return head.dict({"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": reason})
 
-    yield chunk({"role": "assistant"})
-    for piece in pieces:
-        logprobs = None
-        if piece.token is not None and piece.logprob is not None:
-            logprobs = chat_logprobs([(piece.token, piece.logprob, piece.top_logprobs or {})], word)
-        delta = _delta(piece)
-        if delta or logprobs:
-            yield chunk(delta or {"content": ""}, logprobs)
-        if piece.finish_reason:
-            yield chunk({}, None, piece.finish_reason)
+    with pieces:
+        yield chunk({"role": "assistant"})
+        for piece in pieces:
+            logprobs = None
+            if piece.token is not None and piece.logprob is not None:
+                logprobs = chat_logprobs([(piece.token, piece.logprob, piece.top_logprobs or {})], word)
+            delta = _delta(piece)
+            if delta or logprobs:
+                yield chunk(delta or {"content": ""}, logprobs)
+            if piece.finish_reason:
+                yield chunk({}, None, piece.finish_reason)
 
 
 def _delta(piece: Piece) -> Dict[str, Any]:

@@ -14,7 +14,7 @@ from ...closing import Closing
 from ...errors import InvalidRequestError, UnsupportedError
 from ...foreign import LLAMA
 from ...llm import LLM
-from ...outputs import Completion, Piece
+from ...outputs import Completion
 from ...types import Message, Path, Tool
 from . import answers
 from .chat_formats import CHAT_FORMATS, ChatFormat
@@ -356,11 +356,11 @@ class Llama(Closing):
     def _text_chunks(
         self, head: answers.Head, ids: List[int], shown: str, echo: bool, request: Request
     ) -> Iterator[Answer]:
-        pieces: Iterator[Piece] = self.llm.stream(ids, **request.options)
-        self._ids = heard = list(ids)
-        if echo:
-            yield head.dict(answers.text_choice(shown, None, None))
-        yield from answers.text_chunks(head, pieces, self._word, len(shown), heard.append)
+        with self.llm.stream(ids, **request.options) as pieces:
+            self._ids = heard = list(ids)
+            if echo:
+                yield head.dict(answers.text_choice(shown, None, None))
+            yield from answers.text_chunks(head, pieces, self._word, len(shown), heard.append)
 
     def _logprobs(self, out: Completion, ids: List[int], shown: str, echo: bool) -> Dict[str, Any]:
         scored: List[answers.Scored] = [(one.token, one.logprob, one.top) for one in out.logprobs or []]
