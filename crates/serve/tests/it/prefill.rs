@@ -52,16 +52,21 @@ fn an_answer_leaves_the_replica_of_its_prompt() {
     let roles: Vec<_> = replicas(port).iter().map(|r| r["role"].clone()).collect();
     assert_eq!(roles, ["mixed", "prefill"]);
     let alone = Server::start(options()).expect("a free port");
-    let whole = stream_of(alone.port(), &request("boy"), || {});
-    let (mut got, mut running) = (vec![], vec![]);
-    // An answer runs in the one that has them.
-    let beside = stream(port, 1, || {
-        got = stream_of(port, &request("boy"), || {});
-        running = replicas(port).iter().map(|r| r["running"].clone()).collect();
+    // An answer whose pages take a busy disk longer than this small model takes for all of it stays where it is.
+    let mut words = ["boy", "cat", "bird", "bear", "fish", "frog"].into_iter();
+    let went = words.any(|word| {
+        let (mut got, mut running) = (vec![], vec![]);
+        // An answer runs in the one that has them.
+        let beside = stream(port, 1, || {
+            got = stream_of(port, &request(word), || {});
+            running = replicas(port).iter().map(|r| r["running"].clone()).collect();
+        });
+        assert_eq!(running, [1, 0]);
+        assert!(got == stream_of(alone.port(), &request(word), || {}), "{word}");
+        assert!(beside == stream(alone.port(), 1, || {}), "beside {word}");
+        moved(port, "prefilled") == 1.0
     });
-    assert_eq!((got == whole, moved(port, "prefilled")), (true, 1.0));
-    assert_eq!(running, [1, 0]);
-    assert!(beside == stream(alone.port(), 1, || {}));
+    assert!(went, "every answer stayed");
     assert!(number(port, 0, "prefix_cache_disk_hits") > 0.0, "it read what the other one has computed");
     // Where nothing runs, prompts stay with their answers.
     assert!(stream_of(port, &request("girl"), || {}) == stream_of(alone.port(), &request("girl"), || {}));
