@@ -32,7 +32,7 @@ def replicas(model, roles, args):
     """The address of a gateway with replicas of these roles, while it runs."""
     http, join = serve.free_port(), serve.free_port()
     environment = {**os.environ, "LAMINA_APP_KEY": secrets.token_hex(32)}
-    with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory() as cache:
+    with tempfile.TemporaryDirectory() as cache, contextlib.ExitStack() as stack:
 
         def started(*words):
             line = [serve.COMMAND, "serve", *map(str, words)]
@@ -50,7 +50,6 @@ def replicas(model, roles, args):
         while len(json.loads(read(url + "/replicas"))) < len(roles):
             time.sleep(0.1)
         yield url
-        stack.close()
 
 
 def read(url):

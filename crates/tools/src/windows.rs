@@ -91,7 +91,7 @@ fn beginning(model: &Model) -> Option<u32> {
     model.tokenizer().filter(|t| t.adds_bos()).and_then(Tokenizer::bos)
 }
 
-/// Start and end of each window; the last one may be shorter, but has two tokens.
+/// Start and end of each window; the last one may be shorter, but has two tokens at least.
 fn spans(tokens: usize, context: usize, stride: usize) -> impl ExactSizeIterator<Item = (usize, usize)> {
     let last = tokens.saturating_sub(context).div_ceil(stride);
     let alone = tokens.saturating_sub(last * stride) < 2;
