@@ -117,10 +117,12 @@ fn shards_take_their_part_of_memory() {
     let models = Models::new();
     let options = LoadOptions { context: Some(8192), ..options() };
     for path in [packaged(), models.folder("mixtral")] {
+        // Of the process, which each machine is told to hold: more where speeds were measured in it.
+        let held = lamina_base::resident_memory().unwrap_or(0);
         let found = told(&path, &options, &[1, 2], "0s,100GB");
         let [one, two] = [0, 1].map(|i| found[i].shards.as_ref().expect("it can be divided"));
-        let (most, whole) = (two.memory.iter().max().expect("a machine"), one.memory[0]);
-        assert!(two.memory.len() == 2 && *most < whole * 7 / 10, "{}: {two:?} {one:?}", path.display());
+        let (most, whole) = (two.memory.iter().max().expect("a machine") - held, one.memory[0] - held);
+        assert!(two.memory.len() == 2 && most < whole * 7 / 10, "{}: {two:?} {one:?}", path.display());
         assert_eq!((one.context, two.context), (8192, 8192));
         let [alone, both] = [one, two].map(|of| of.prefill[0].tok_s);
         assert!(both > alone, "{}: {both} {alone}", path.display());
