@@ -7,6 +7,7 @@
 
 mod answer;
 mod beams;
+mod clock;
 mod engine;
 mod error;
 mod events;
@@ -22,6 +23,7 @@ mod swap_counts;
 mod swap_price;
 mod trace;
 
+pub use clock::Clock;
 pub use engine::{
     Engine,
     snapshot::{Board, Counters, LastStep, SequenceState, Snapshot},

@@ -142,19 +142,7 @@ impl Memory {
     pub fn adopt(&mut self, s: &mut Sequence) {
         s.held.tables = vec![vec![]; self.groups.len()];
         s.held.sums = Memory::empty_sums(s);
-        let mut contents = match self.reuse {
-            true => self.contents_of(s, s.adoptable() / PAGE_LEN, |_| false),
-            false => vec![],
-        };
-        let mut snapshot = None;
-        while let Some(last) = contents.last() {
-            let state = self.states.as_mut().map(|states| states.find(last));
-            if state != Some(None) && self.has_all(&contents) {
-                snapshot = state.flatten();
-                break;
-            }
-            contents.pop();
-        }
+        let (contents, snapshot) = self.beginning(s);
         if let Some(to) = s.held.state {
             self.copies.push(Copy::State { from: snapshot, to });
         }
@@ -169,6 +157,27 @@ impl Memory {
             }
         }
         s.held.contents = contents;
+    }
+
+    /// The longest beginning of `s` that is computed, and the state behind it where the model has states.
+    fn beginning(&mut self, s: &Sequence) -> (Vec<Arc<Content>>, Option<u32>) {
+        let mut contents = match self.reuse {
+            true => self.contents_of(s, s.adoptable() / PAGE_LEN, |_| false),
+            false => vec![],
+        };
+        while let Some(last) = contents.last() {
+            let state = self.states.as_mut().map(|states| states.find(last));
+            if state != Some(None) && self.has_all(&contents) {
+                return (contents, state.flatten());
+            }
+            contents.pop();
+        }
+        (contents, None)
+    }
+
+    /// Tokens of that beginning. States behind it count as used.
+    pub fn cached_tokens(&mut self, s: &Sequence) -> usize {
+        self.beginning(s).0.len() * PAGE_LEN
     }
 
     /// Contents of the first `pages` full pages of `s` up to the first one that is neither known nor `elsewhere`.

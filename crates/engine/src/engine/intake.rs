@@ -2,6 +2,7 @@
 //! engine's thread only takes them in.
 
 use crate::{
+    clock::Clock,
     error::{EngineError, enough_memory},
     events::{outbox::EventOutlet, output::Event, sink::SharedSink},
     kv::{
@@ -29,6 +30,7 @@ pub(crate) struct Intake {
     methods: Arc<[&'static str]>,
     /// Where beginnings are looked up beside memory, and what is kept there of each page.
     store: Option<(Arc<PageStore>, Arc<[CachePart]>)>,
+    clock: Clock,
 }
 
 struct IntakeFacts {
@@ -56,7 +58,7 @@ impl Intake {
             beam_room: memory.beam_room(limits.rows.min(limits.selected).min(limits.logits)),
         };
         let facts = Arc::new(facts);
-        Intake { facts, methods: Arc::default(), store: None }
+        Intake { facts, methods: Arc::default(), store: None, clock: Instant::now }
     }
 
     /// For an engine that keeps `parts` of its pages in `store`.
@@ -69,6 +71,11 @@ impl Intake {
         Intake { methods: methods.into(), ..self }
     }
 
+    /// For an engine with this clock.
+    pub fn timed_by(self, clock: Clock) -> Intake {
+        Intake { clock, ..self }
+    }
+
     /// What names the pages; none where computed beginnings are not kept.
     pub fn namer(&self) -> Option<Namer> {
         self.facts.namer
@@ -77,7 +84,6 @@ impl Intake {
     /// The sequence of a request; none where it can never run, and its caller was told.
     pub fn prepare(&self, mut request: Request) -> Option<Sequence> {
         let IntakeFacts { plan, identity, context, positions, namer, compressible, beam_room } = &*self.facts;
-        let arrival = Instant::now();
         let checked = request.check(plan, *context, *positions);
         let checked = checked
             .and_then(|()| Ok(request.speculate().check(&self.methods)?))
@@ -92,7 +98,8 @@ impl Intake {
             Ok(compressor) => compressor,
             Err(e) => return refuse(request, e),
         };
-        let mut s = Sequence::new(request, plan, &identity.loras, arrival)?;
+        let mut s = Sequence::new(request, plan, &identity.loras, (self.clock)())?;
+        s.clock = self.clock;
         s.compressor = compressor.map(Arc::new);
         s.shift_as_told(*context);
         if let Some(namer) = namer {

@@ -14,6 +14,7 @@ pub(crate) mod tally;
 pub(crate) mod turn;
 
 use crate::{
+    clock::Clock,
     error::{EngineError, Result, enough_memory},
     events::{
         outbox::PendingEvents,
@@ -59,6 +60,7 @@ pub struct Engine {
     swap: Option<SwapTier>,
     /// Notes what happens, while somebody wants to know.
     recorder: Option<Box<EventRecorder>>,
+    clock: Clock,
 }
 
 impl Engine {
@@ -95,6 +97,7 @@ impl Engine {
             disk: None,
             swap: None,
             recorder: None,
+            clock: Instant::now,
         }
     }
 
@@ -131,7 +134,7 @@ impl Engine {
     }
 
     fn advance<L: StepListener>(&mut self, told: &mut L, beside: &mut dyn FnMut(&mut Engine)) -> bool {
-        let begin = Instant::now();
+        let begin = (self.clock)();
         self.schedule.ask_rows();
         self.end_early(begin, told);
         self.exchange_with_stores(told);
@@ -147,7 +150,7 @@ impl Engine {
             return self.wait_for_stores();
         }
         match enough_memory().and_then(|()| self.run(&plan, told, beside)) {
-            Ok(machine) => self.count(&plan, begin.elapsed(), machine),
+            Ok(machine) => self.count(&plan, (self.clock)() - begin, machine),
             Err(e) => self.fail_running(&e, told),
         }
         if self.idle() {
@@ -170,7 +173,7 @@ impl Engine {
         if eager {
             self.go_on(told, beside);
         }
-        let (begin, before) = (Instant::now(), self.step.streamed());
+        let (begin, before) = ((self.clock)(), self.step.streamed());
         let ticket = match told.watch() {
             Some(watch) => self.step.submit_watched(&self.batch, watch)?,
             None => self.step.submit(&self.batch)?,
@@ -180,7 +183,7 @@ impl Engine {
             self.go_on(told, beside);
         }
         let rows = self.step.wait(ticket)?;
-        let time = begin.elapsed();
+        let time = (self.clock)() - begin;
         told.phase(StepPhase::Machine);
         let running = &mut self.schedule.running;
         let outcomes = match told.sees_choices() {
@@ -202,7 +205,7 @@ impl Engine {
             self.end(|s| s.id == id, end, told);
         }
         let drafting = &mut self.drafting;
-        self.schedule.shift_full(self.context, Instant::now(), |s| drafting.forget(s));
+        self.schedule.shift_full(self.context, (self.clock)(), |s| drafting.forget(s));
         told.stepped(streamed.bytes, streamed.waited, &mut self.counters.phases);
         Ok(time)
     }
@@ -254,7 +257,7 @@ impl Engine {
         if L::LISTENS {
             told.computed(share, accepted, self.schedule.running[share.seq].timings().speculation.method);
         }
-        let forks = self.schedule.share(share.seq, forks, Instant::now());
+        let forks = self.schedule.share(share.seq, forks, (self.clock)());
         self.drafting.fork(share.id, &forks);
         end
     }
@@ -359,7 +362,7 @@ impl Engine {
     fn count(&mut self, plan: &StepPlan, time: Duration, machine: Duration) {
         let (decode_rows, prompt_rows) = plan.rows();
         self.counters.step(decode_rows, prompt_rows, time, machine);
-        self.last_step = Some(LastStep { ended: Instant::now(), time, decode_rows, prompt_rows });
+        self.last_step = Some(LastStep { ended: (self.clock)(), time, decode_rows, prompt_rows });
     }
 }
 

@@ -8,9 +8,11 @@ use super::{
     snapshot::{Board, Counters, Snapshot},
 };
 use crate::{
+    clock::Clock,
     error::EngineError,
     kv::content::Identity,
     policy::Policy,
+    request::Request,
     trace::{EventLog, EventRecorder, TraceDetail, TraceLooks},
 };
 use lamina_plan::Step;
@@ -31,6 +33,18 @@ impl Engine {
         self.drafting = Drafting::new(drafters, &*self.step, width);
         self.intake = self.intake.drafting(&self.drafting.methods());
         self
+    }
+
+    /// This engine with another clock, which its requests' times are told by as well. Called before any request.
+    pub fn timed_by(mut self, clock: Clock) -> Engine {
+        self.clock = clock;
+        self.intake = self.intake.timed_by(clock);
+        self
+    }
+
+    /// Tokens of a request's prompt that its first step would find in the cache. The request is not run.
+    pub fn cached_tokens(&mut self, request: Request) -> usize {
+        self.intake.prepare(request).map_or(0, |s| self.schedule.memory.cached_tokens(&s))
     }
 
     /// Longest sequence in tokens.

@@ -14,6 +14,7 @@ pub(crate) use shift::ContextShifts;
 use crate::{
     answer::{Answer, Chosen},
     beams::BeamGroup,
+    clock::Clock,
     error::{EngineError, Result},
     events::{
         outbox::{EventOutlet, PendingEvents},
@@ -84,6 +85,8 @@ pub(crate) struct Sequence {
     /// Its reader is behind.
     pub paused: bool,
     outlet: EventOutlet,
+    /// That of its engine.
+    pub clock: Clock,
     /// Counts as waiting until its first admission.
     pub queued: Option<QueuePlace>,
     /// Since when it waits, while it does, and how long it had waited before.
@@ -145,6 +148,7 @@ impl Sequence {
             terms: request.terms,
             paused: false,
             outlet,
+            clock: Instant::now,
             queued: None,
             waits: (Some(now), Duration::ZERO),
             preempted_time: Duration::ZERO,
@@ -183,6 +187,7 @@ impl Sequence {
             terms: self.terms.clone(),
             paused: self.paused,
             outlet: self.outlet.clone(),
+            clock: self.clock,
             queued: None,
             waits: (None, self.waits.1),
             preempted_time: Duration::ZERO,
@@ -348,7 +353,7 @@ impl Sequence {
 
     /// Notes that a token was chosen now.
     pub fn chose(&mut self) {
-        let now = Instant::now();
+        let now = (self.clock)();
         self.times.first_token.get_or_insert(now);
         self.times.last_token = Some(now);
     }

@@ -10,7 +10,6 @@ use crate::{
     sequence::purpose::Purpose,
 };
 use lamina_speculate::Speculation;
-use std::time::Instant;
 
 impl Sequence {
     /// Tells how much of the prompt is computed with rows `start` to `end`, where that is to be told.
@@ -62,7 +61,7 @@ impl Sequence {
     }
 
     pub fn timings(&self) -> Timings {
-        let [queue_seconds, prefill_seconds, decode_seconds] = self.times.seconds(Instant::now());
+        let [queue_seconds, prefill_seconds, decode_seconds] = self.times.seconds((self.clock)());
         Timings {
             prompt_tokens: self.shifted.prompt,
             cached_tokens: self.cached.min(self.shifted.prompt),
@@ -73,7 +72,7 @@ impl Sequence {
             prefill_seconds,
             decode_seconds,
             preemptions: self.preemptions,
-            preempted_seconds: self.preempted_time(Instant::now()).as_secs_f64(),
+            preempted_seconds: self.preempted_time((self.clock)()).as_secs_f64(),
             speculation: self.speculation(),
             machine_seconds: self.machine_seconds,
             io_wait_seconds: self.io_wait_seconds,

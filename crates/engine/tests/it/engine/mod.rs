@@ -15,6 +15,7 @@ use std::sync::{
 
 mod beams;
 mod branches;
+mod clock;
 mod heads;
 mod rows_to_come;
 mod speculation;
