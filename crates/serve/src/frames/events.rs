@@ -33,7 +33,11 @@ pub fn write_event(out: &mut Vec<u8>, first: usize, event: &Event) {
                 write_top(out, top);
             }
         }
-        Event::Progress { .. } | Event::Failed(_) => {}
+        Event::Progress { prompt, cached, computed } => {
+            out.push(4);
+            [first, *prompt, *cached, *computed].iter().for_each(|n| write_size(out, *n));
+        }
+        Event::Failed(_) => {}
     }
 }
 
@@ -55,6 +59,10 @@ pub fn read_events(mut bytes: &[u8]) -> Option<Vec<(usize, Event)>> {
                     start,
                     tokens: (0..count).map(|_| scored(&mut bytes)).collect::<Option<_>>()?,
                 }
+            }
+            4 => {
+                let mut size = || read_size(&mut bytes);
+                Event::Progress { prompt: size()?, cached: size()?, computed: size()? }
             }
             _ => return None,
         };
@@ -253,6 +261,7 @@ mod tests {
             token(Some(-0.1), Some(SamplerState { surprise: None, ..state })),
             token(Some(0.0), None),
             Event::Prompt { start: 1, tokens: scored },
+            Event::Progress { prompt: 70_000, cached: 64, computed: 512 },
         ];
         events.extend((0..7).map(|kind| end(reason_of(kind, 0).expect("a reason"))));
         events

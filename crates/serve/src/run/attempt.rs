@@ -90,6 +90,8 @@ pub(super) struct Telling {
     scoring: Vec<usize>,
     /// Tokens of a search cannot be gone on behind.
     search: bool,
+    /// What was computed last of prompts without a token: told with that, since a prompt alone is no progress of an answer.
+    found: Vec<ToldEvent>,
 }
 
 impl Telling {
@@ -101,6 +103,11 @@ impl Telling {
             attempt.before.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
         };
         (attempt.as_ref().map(before).unwrap_or_default(), Telling { attempt, ..Telling::default() })
+    }
+
+    /// True where there is somebody to tell.
+    pub fn tells(&self) -> bool {
+        self.attempt.is_some()
     }
 
     /// True where bytes of the answer were told already.
@@ -129,7 +136,18 @@ impl Telling {
         let held = self.open.is_empty() || self.search || !self.scoring.is_empty();
         let Some(attempt) = self.attempt.as_ref().filter(|_| !held) else { return };
         let mut marks = attempt.marks();
-        self.open.drain(..).for_each(|(first, event)| write_event(&mut marks.told, first, &event));
+        for (first, event) in self.open.drain(..) {
+            let before = self.found.extract_if(.., |(of, _)| *of == first);
+            match event {
+                Event::Progress { .. } => {
+                    before.for_each(drop);
+                    self.found.push((first, event));
+                }
+                _ => before.chain([(first, event)]).for_each(|(first, event)| {
+                    write_event(&mut marks.told, first, &event);
+                }),
+            }
+        }
         marks.partial = false;
         drop(marks);
         attempt.news.notify_one();

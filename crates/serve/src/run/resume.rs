@@ -15,6 +15,8 @@ pub(super) struct SentPrompt {
     pub first: usize,
     /// Tokens of the answer that the engine was given with the prompt.
     answered: usize,
+    /// Tokens of the prompt that the engine before it had found in its cache.
+    cached: Option<usize>,
     /// The last token that was told: the engine chooses it again, with whatever ends the answer behind it.
     again: Option<u32>,
 }
@@ -24,10 +26,13 @@ pub(super) struct SentPrompt {
 struct ToldAnswer {
     tokens: Vec<(u32, Option<SamplerState>)>,
     ended: bool,
+    /// Tokens of its prompt that were cached where it began.
+    cached: Option<usize>,
 }
 
 /// Sends all prompts, each with the answers that have not ended; also what becomes of their pictures and sounds. Dropping the handles
-/// cancels: a request is queued as a whole or not at all.
+/// cancels: a request is queued as a whole or not at all. Where somebody is told of the answers, the engine says how much of each
+/// prompt it has found.
 ///
 /// # Errors
 /// What the engine refuses.
@@ -35,7 +40,7 @@ pub(super) fn send(
     model: &Model,
     prompts: Vec<JobPrompt>,
     wishes: &Wishes,
-    told: &[ToldEvent],
+    (told, tells): (&[ToldEvent], bool),
 ) -> Result<(Vec<SentPrompt>, Vec<MediaUsed>), ApiError> {
     let n = wishes.generate.n;
     let (mut sent, mut media) = (vec![], vec![]);
@@ -51,15 +56,16 @@ pub(super) fn send(
         options.sampling.draw.seed = options.sampling.draw.seed.or(fixed);
         let answers = answers_of(place * n, n, told);
         if answers.iter().all(|a| a.tokens.is_empty() && !a.ended) {
+            options.progress |= tells;
             let handle = submit(&prompt.tokens, &options)?;
-            sent.push(SentPrompt { handle, first: place * n, answered: 0, again: None });
+            sent.push(SentPrompt { handle, first: place * n, answered: 0, cached: None, again: None });
             continue;
         }
         for (index, answer) in answers.into_iter().enumerate().filter(|(_, answer)| !answer.ended) {
             let (options, again) = behind(&options, index, &answer.tokens);
-            let answered = answer.tokens.len().saturating_sub(1);
+            let (answered, cached) = (answer.tokens.len().saturating_sub(1), answer.cached);
             let handle = submit(&prompt.tokens, &options)?;
-            sent.push(SentPrompt { handle, first: place * n + index, answered, again });
+            sent.push(SentPrompt { handle, first: place * n + index, answered, cached, again });
         }
     }
     Ok((sent, media))
@@ -78,6 +84,9 @@ fn answers_of(first: usize, n: usize, told: &[ToldEvent]) -> Vec<ToldAnswer> {
             Event::Finished { index, .. } => {
                 let answer = place(index).and_then(|place| answers.get_mut(place));
                 answer.into_iter().for_each(|a| a.ended = true);
+            }
+            Event::Progress { cached, .. } if *from == first => {
+                answers.iter_mut().for_each(|answer| answer.cached = Some(*cached));
             }
             Event::Prompt { .. } | Event::Progress { .. } | Event::Failed(_) => {}
         }
@@ -122,13 +131,14 @@ impl SentPrompt {
         }
     }
 
-    /// Timings of the whole answer: what was told before is no part of the prompt.
+    /// Timings of the whole answer: what was told before is no part of the prompt, and what was cached is what was where it began.
     pub fn whole(&self, timings: Timings) -> Timings {
         let prompt_tokens = timings.prompt_tokens.saturating_sub(self.answered);
+        let cached_tokens = self.cached.unwrap_or(timings.cached_tokens).min(prompt_tokens);
         Timings {
             prompt_tokens,
-            cached_tokens: timings.cached_tokens.min(prompt_tokens),
-            disk_tokens: timings.disk_tokens.min(prompt_tokens),
+            cached_tokens,
+            disk_tokens: timings.disk_tokens.min(cached_tokens),
             tokens: timings.tokens + self.answered,
             ..timings
         }

@@ -77,7 +77,7 @@ impl Run {
         let media_tokens: Vec<MediaTokens> = job.prompts.iter().map(JobPrompt::media_tokens).collect();
         let choices = job.choices();
         let (told, telling) = Telling::begin(attempt, &model);
-        let (sent, media) = resume::send(&model, job.prompts, &job.wishes, &told)?;
+        let (sent, media) = resume::send(&model, job.prompts, &job.wishes, (&told, telling.tells()))?;
         let mut run = Run {
             sent,
             choices: (0..choices).map(|choice| OpenChoice::new(&job.split, draws::seed(choice))).collect(),
@@ -105,7 +105,8 @@ impl Run {
             slot,
             lease: job.lease,
         };
-        told.into_iter().for_each(|(first, event)| run.take(first, event));
+        let rendered = told.into_iter().filter(|(_, event)| !matches!(event, Event::Progress { .. }));
+        rendered.for_each(|(first, event)| run.take(first, event));
         run.told = run.ready.len();
         // What the engine refuses it refuses at once, and a refusal has a status.
         run.poll_handles(&mut Context::from_waker(Waker::noop()));
@@ -211,7 +212,9 @@ impl Run {
         }
         let first = prompt.first;
         self.telling.note(first, &event);
-        self.take(first, event);
+        if self.wishes.generate.progress || !matches!(event, Event::Progress { .. }) {
+            self.take(first, event);
+        }
     }
 
     fn take(&mut self, first: usize, event: Event) {

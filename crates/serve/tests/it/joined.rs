@@ -89,13 +89,17 @@ pub fn answers(seed: u64, n: usize, max_tokens: usize) -> String {
 /// Answers of one request, at most.
 const MOST_CHOICES: usize = 16;
 
-/// The choices of a stream, each in its order: text and logprobs.
+/// The choices of a stream, each in its order: text and logprobs; and its usage, where that was asked for.
 fn choices(text: &str) -> Vec<Vec<String>> {
-    let mut all = vec![vec![]; MOST_CHOICES];
+    let mut all = vec![vec![]; MOST_CHOICES + 1];
     for data in text.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]") {
         let chunk: Value = serde_json::from_str(data).expect("JSON");
         let choice = &chunk["choices"][0];
-        all[choice["index"].as_u64().expect("an index") as usize].push(choice.to_string());
+        let (place, what) = match choice["index"].as_u64() {
+            Some(index) => (index as usize, choice),
+            None => (MOST_CHOICES, &chunk["usage"]),
+        };
+        all[place].push(what.to_string());
     }
     all.retain(|choice| !choice.is_empty());
     all

@@ -33,7 +33,7 @@ fn shared(folder: &Path) -> ServeOptions {
 fn request(word: &str) -> String {
     let prompt = format!("The {word} went to the park and saw a big dog. ").repeat(30);
     json!({ "model": "tiny", "prompt": prompt, "seed": 3, "temperature": 1, "n": 4, "max_tokens": 60, "logprobs": 20,
-        "stream": true, "ignore_eos": true })
+        "stream": true, "stream_options": { "include_usage": true }, "ignore_eos": true })
     .to_string()
 }
 

@@ -40,7 +40,10 @@ fn times_are_those_of_the_engines_clock() {
     assert_eq!(one.len(), 2);
     for (seconds, decoding) in one.iter().flatten() {
         assert!(*seconds >= 1.0 && seconds.fract() == 0.0, "{seconds}");
-        assert!(*decoding >= Duration::from_secs(11), "each of twelve tokens was chosen at a time of its own");
+        assert!(
+            *decoding >= Duration::from_secs(11),
+            "each of twelve tokens was chosen at a time of its own"
+        );
     }
 }
 
