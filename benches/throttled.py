@@ -97,7 +97,7 @@ def measured(args, address, link):
             one = {"alone": speeds(args, "--threads", "1")}
             one |= {way: speeds(args, "--threads", "1", option, behind) for way, option in WAYS.items()}
             rounds.append(one)
-        return rounds, plan(args, behind)["link"]
+        return rounds, plan(args, behind)["machines"][0]["link"]
 
 
 def row_of(args, address, link):
